@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class CayuRuntimeConfig(AppConfig):
+    name = "cayu_runtime"
+    verbose_name = "Cayu runtime"
+    default_auto_field = "django.db.models.BigAutoField"

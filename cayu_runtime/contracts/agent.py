@@ -1,0 +1,38 @@
+"""Agents are declared in code, in an app's `agents.py` (DESIGN §2, §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .policy import ToolPolicy
+from .provider import Rule
+from .tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one session: model steps in a row without a person, and calls in one round."""
+
+    max_steps: int = 25
+    max_calls_per_round: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent. `model` is a model name (`openai:gpt-…`), or a rule: a function from Turn to Reply.
+
+    `resources` reach tools through `ToolContext.require(name)`.
+    """
+
+    name: str
+    model: str | Rule
+    instructions: str = ""
+    tools: tuple[Tool, ...] = ()
+    policy: ToolPolicy | None = None
+    version: str = "1"
+    limits: Limits = field(default_factory=Limits)
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+    example: str = ""

@@ -1,0 +1,47 @@
+"""Authority: may this actor do that (DESIGN §8). The runtime asks; an application answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts, as the door that let them in established it; never taken from a request body.
+
+    `subject` is stable (`user:12`, `token:…`, `system:sweep`), `name` is for reading, `tenant` is the tenant's id,
+    `source` the door (`web`, `api`, `shell`, `system`), `roles` those held at this moment.
+    """
+
+    subject: str
+    name: str
+    tenant: Any
+    source: str
+    roles: tuple[str, ...] = ()
+    is_superuser: bool = False
+
+
+SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The actor may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The actor may not. `code` is one of the API's stable codes, `reason` a whole sentence for a person."""
+
+    code: str
+    reason: str
+
+
+class Authority(Protocol):
+    """Named by `CAYU_AUTHORITY`. With none set everything is refused.
+
+    Actions: `start_session`, `stop_session`, `decide` (object: the approval), `view` (object: None).
+    """
+
+    def may(self, actor: Actor, action: str, obj: Any) -> Permit | Refusal: ...

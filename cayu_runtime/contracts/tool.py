@@ -1,0 +1,198 @@
+"""Tools: what an agent may call (DESIGN §4, §9).
+
+Two ways to write one. A class with a `spec` and `run(ctx, args)`; or a function under `@tool`, whose schema comes
+from its type hints. `run` may be sync or async. A tool never opens the runtime's database; what it needs beyond its
+arguments comes through `ToolContext.resources`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from .effect import ToolEffect
+
+
+class InvalidArguments(ValueError):
+    """The arguments of a call do not fit the tool's schema. The message is meant for the model."""
+
+
+class MissingResource(RuntimeError):
+    """A tool asked for a resource that this deployment does not provide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """The registered declaration of a tool.
+
+    `version` is part of what an approval is bound to: raise it when the behaviour changes. `timeout` is in seconds.
+    `verb` and `target` speak to the approver: `verb` is a phrase ("Refund an order"), `target` names the argument
+    that says on what. `replay` lets recovery run an IDEMPOTENT tool once more under the same key.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    effect: ToolEffect = ToolEffect.EXTERNAL
+    version: str = "1"
+    parallel_safe: bool = True
+    timeout: float = 60.0
+    verb: str = ""
+    target: str = ""
+    replay: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Identity and resources of one invocation, made by the runtime.
+
+    `idempotency_key` is stable for the operation: hand it to the downstream system. `deadline` is the moment after
+    which the runtime gives the call up; give it to HTTP clients as a timeout (`seconds_left`).
+    """
+
+    session_id: str
+    tenant: str = ""
+    agent_name: str = ""
+    call_id: str = ""
+    operation_id: str = ""
+    idempotency_key: str = ""
+    dispatch_id: str = ""
+    replayed: bool = False
+    deadline: datetime | None = None
+    seconds_left: float = 60.0
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+    def require(self, name: str) -> Any:
+        """The resource called `name`; raises MissingResource with a sentence when the deployment has none."""
+        if self.resources.get(name) is None:
+            raise MissingResource(f"This tool needs the resource {name!r}, which this deployment does not provide.")
+        return self.resources[name]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returns. Returning one is a definite statement about the operation.
+
+    `content` is text for the model, `structured` a JSON object for people and programs, `artifacts` JSON objects that
+    describe durable outputs. `is_error=True` says "I did not do it".
+    """
+
+    content: str = ""
+    structured: Mapping[str, Any] | None = None
+    artifacts: tuple[Mapping[str, Any], ...] = ()
+    is_error: bool = False
+
+
+class Tool:
+    """Base of class tools: set `spec`, implement `run`. Arguments are validated against the schema, never coerced."""
+
+    spec: ToolSpec
+
+    def __init__(self, spec: ToolSpec | None = None) -> None:
+        if spec is not None:
+            self.spec = spec
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The effective input schema: what is registered, shown to the model and digested."""
+        return self.spec.input_schema or {"type": "object"}
+
+    def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
+        raise NotImplementedError(f"{type(self).__name__} must implement run(ctx, args).")
+
+    def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The effective arguments: top-level defaults of the schema filled in, nothing coerced."""
+        properties: Mapping[str, Any] = self.schema.get("properties", {})
+        defaults = {name: prop["default"] for name, prop in properties.items() if "default" in prop}
+        return {**defaults, **args}
+
+
+class FunctionTool(Tool):
+    """A function made a tool by `@tool`. Arguments are coerced and defaulted by pydantic from its type hints."""
+
+    def __init__(self, spec: ToolSpec, function: Callable[..., Any], arguments: type[BaseModel], takes_ctx: bool) -> None:
+        super().__init__(spec)
+        self.function = function
+        self.arguments = arguments
+        self.takes_ctx = takes_ctx
+
+    def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.arguments.model_validate(args).model_dump(mode="json")
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors())
+            raise InvalidArguments(problems) from None
+
+    def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
+        values = dict(self.arguments.model_validate(args))
+        answer = self.function(ctx, **values) if self.takes_ctx else self.function(**values)
+        if inspect.isawaitable(answer):
+            return _awaited(answer)
+        return _as_result(answer)
+
+
+async def _awaited(answer: Awaitable[Any]) -> ToolResult:
+    return _as_result(await answer)
+
+
+def _as_result(answer: Any) -> ToolResult:
+    if isinstance(answer, ToolResult):
+        return answer
+    if isinstance(answer, str):
+        return ToolResult(content=answer)
+    if isinstance(answer, Mapping):
+        return ToolResult(structured=answer)
+    return answer  # type: ignore[no-any-return]  # judged by the dispatcher: no valid result
+
+
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    effect: ToolEffect = ToolEffect.EXTERNAL,
+    version: str = "1",
+    parallel_safe: bool = True,
+    timeout: float = 60.0,
+    verb: str = "",
+    target: str = "",
+    replay: bool = True,
+) -> Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a function. The schema comes from its type hints, the description from its docstring.
+
+    A first parameter called `ctx` receives the ToolContext. Returns may be a ToolResult, a string or a mapping.
+    """
+
+    def wrap(function: Callable[..., Any]) -> FunctionTool:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = list(inspect.signature(function).parameters.values())
+        takes_ctx = bool(parameters) and parameters[0].name == "ctx"
+        fields: dict[str, Any] = {}
+        for parameter in parameters[1:] if takes_ctx else parameters:
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise TypeError(f"Tool {function.__name__}: *{parameter.name} can't be described by a schema.")
+            if parameter.name not in hints:
+                raise TypeError(f"Tool {function.__name__}: give parameter {parameter.name!r} a type hint.")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints[parameter.name], default)
+        config = ConfigDict(extra="forbid")
+        arguments = create_model(f"{function.__name__}_arguments", __config__=config, **fields)
+        spec = ToolSpec(
+            name=name or function.__name__,
+            description=description or inspect.getdoc(function) or "",
+            input_schema=arguments.model_json_schema(),
+            effect=effect,
+            version=version,
+            parallel_safe=parallel_safe,
+            timeout=timeout,
+            verb=verb,
+            target=target,
+            replay=replay,
+        )
+        return FunctionTool(spec, function, arguments, takes_ctx)
+
+    return wrap

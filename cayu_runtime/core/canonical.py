@@ -1,0 +1,166 @@
+"""Canonical JSON, digests, and values made safe to store (DESIGN §5, §11).
+
+Arguments are refused when they can't be represented exactly; results never are: what has happened must be recordable, so
+`storable` tags what JSON can't say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import rfc8785
+
+MAX_DEPTH = 64
+MAX_BYTES = 1024 * 1024
+MAX_INTEGER = 2**53 - 1
+
+
+class NotCanonical(ValueError):
+    """A value has no exact canonical form. The message says where and what to send instead."""
+
+
+def parse(text: str | bytes) -> Any:
+    """JSON text of bounded size and depth to a value; raises NotCanonical with a sentence otherwise."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(raw) > MAX_BYTES:
+        raise NotCanonical(f"The JSON is {len(raw)} bytes; at most {MAX_BYTES} are accepted.")
+    if depth_of(raw) > MAX_DEPTH:
+        raise NotCanonical(f"The JSON is nested deeper than {MAX_DEPTH} levels.")
+    try:
+        return json.loads(raw, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    except NotCanonical:
+        raise
+    except ValueError as error:
+        raise NotCanonical(f"This is not JSON: {error}.") from None
+
+
+def depth_of(raw: bytes) -> int:
+    """The deepest nesting of JSON text, without parsing it."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for byte in raw:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                in_string = False
+        elif byte == 0x22:
+            in_string = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _refuse_constant(name: str) -> Any:
+    raise NotCanonical(f"{name} is not a JSON number. Send it as a string.")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise NotCanonical(f"The key {twice!r} stands twice in one object.")
+    return result
+
+
+def exact(value: Any) -> Any:
+    """`value` as plain JSON types, or NotCanonical when it has no exact canonical form or passes a limit."""
+    plain = _exact(value, "$", 0)
+    size = len(canonical(plain))
+    if size > MAX_BYTES:
+        raise NotCanonical(f"The value is {size} bytes; at most {MAX_BYTES} are accepted.")
+    return plain
+
+
+def _exact(value: Any, path: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise NotCanonical(f"{path[:80]}… is nested deeper than {MAX_DEPTH} levels.")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _exact_text(value, path)
+    if isinstance(value, int):
+        if abs(value) > MAX_INTEGER:
+            raise NotCanonical(f"{path}: integers of 2^53 and more lose digits. Send it as a string.")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotCanonical(f"{path}: {value} is not a JSON number. Send it as a string.")
+        if abs(value) > MAX_INTEGER and value.is_integer():
+            raise NotCanonical(f"{path}: numbers of 2^53 and more lose digits. Send it as a string.")
+        return value
+    if isinstance(value, Mapping):
+        return {_exact_key(k, path): _exact(v, f"{path}.{k}", depth + 1) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_exact(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
+    raise NotCanonical(f"{path}: a {type(value).__name__} is not JSON.")
+
+
+def _exact_key(key: Any, path: str) -> str:
+    if not isinstance(key, str):
+        raise NotCanonical(f"{path}: the key {key!r} is not a string.")
+    return _exact_text(key, path)
+
+
+def _exact_text(value: str, path: str) -> str:
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in value):
+        raise NotCanonical(f"{path}: the text holds half a character (a lone surrogate). Send valid Unicode.")
+    return value
+
+
+def canonical(value: Any) -> bytes:
+    """RFC 8785 bytes of an exact value."""
+    return rfc8785.dumps(value)
+
+
+def digest(value: Any) -> bytes:
+    """SHA-256 (32 bytes) over the canonical form."""
+    return hashlib.sha256(canonical(value)).digest()
+
+
+def storable(value: Any, depth: int = 0) -> Any:
+    """`value` as JSON that every database and client takes. Never fails: what JSON can't say becomes a tagged object."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, int):
+        return int(value) if abs(value) <= MAX_INTEGER else {"$number": str(value)}
+    if isinstance(value, float):
+        exact_number = math.isfinite(value) and not (abs(value) > MAX_INTEGER and value.is_integer())
+        return value if exact_number else {"$number": repr(value)}
+    if depth >= MAX_DEPTH - 2:
+        return {"$truncated": f"nested deeper than {MAX_DEPTH - 2} levels"}
+    if isinstance(value, Mapping):
+        return {storable_key(k): storable(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [storable(v, depth + 1) for v in value]
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": bytes(value[:1024]).hex(), "size": len(value)}
+    return {"$repr": storable_key(repr(value)[:500])}
+
+
+def storable_text(text: str) -> Any:
+    clean = storable_key(text)
+    return text if clean == text else {"$text": clean}
+
+
+def storable_key(key: Any) -> str:
+    """Text without NUL and lone surrogates; each is written out as its escape."""
+    text = key if isinstance(key, str) else str(key)
+    return "".join(f"\\u{ord(c):04x}" if c == "\0" or 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
+
+
+def bounded(text: str, limit: int) -> str:
+    """`text` cut to `limit` characters, with the cut said."""
+    return text if len(text) <= limit else f"{text[: limit - 30]}… [{len(text)} characters in all]"

@@ -1,0 +1,171 @@
+"""T2: one answer to an approval, by a person or by time (DESIGN §6). Late answers and repeated ones end here too.
+
+A refusal that must leave a trace commits its event and returns the conflict; the caller raises it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from ..contracts import Actor
+from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, NotFound, StaleVersion
+from ..models import Approval, Decision, EffectRecord, ToolCall, ToolRound
+from . import ids, results
+from .rounds import route
+from .transitions import Change, transition
+
+MAX_REASON = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's answer: the verdict, what they saw (`version`, `digest`), and why."""
+
+    verdict: str
+    version: int
+    digest: bytes
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The recorded decision. `replay`: it had been recorded before, by this same answer of this same person."""
+
+    approval: Approval
+    decision: Decision
+    replay: bool
+
+
+def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor: Actor) -> Decided | Conflict:
+    """Record one decision. Exactly one effective decision per approval; everybody else gets a Conflict naming it."""
+    with transition(session, tenant=tenant) as change:
+        approval = _approval(change, approval_id)
+        if approval.state != "pending":
+            return _too_late(approval, answer, actor)
+        if approval.expires_at <= change.now:
+            return _expired(change, approval, answer, actor)
+        if answer.version != approval.version:
+            return StaleVersion("The request changed since this page was read. Read it again before deciding.")
+        if answer.digest != approval.intent_digest:
+            return DigestMismatch("The digest is not that of the request. Decide from the page or the API's own record.")
+        decision = _record(change, approval, answer, actor)
+        call = approval.call
+        if answer.verdict == "approve":
+            change.move(approval, "approved", decided_at=change.now, decided_by=decision)
+            change.move(call, "prepared")
+            _move_effect(change, call, "authorized")
+        else:
+            change.move(approval, "denied", decided_at=change.now, decided_by=decision)
+            said = f"Denied by {actor.name}." + (f" Reason: {decision.reason}" if decision.reason else "")
+            change.move(call, "denied", result=results.call_result("denied", executed=False, reason=said))
+            _move_effect(change, call, "abandoned")
+        kind = "tool.call.approved" if answer.verdict == "approve" else "tool.call.approval_denied"
+        change.event(
+            kind,
+            call=call,
+            approval=str(approval.id),
+            by=actor.subject,
+            by_name=actor.name,
+            source=actor.source,
+            version=answer.version,
+            digest=answer.digest.hex(),
+            reason=decision.reason,
+        )
+        _route(change, call)
+    return Decided(approval, decision, replay=False)
+
+
+def expire(session: UUID, approval_id: UUID) -> bool:
+    """Expire an approval whose time is over, approved but undispatched ones too. Time never grants. False: not due."""
+    with transition(session) as change:
+        approval = _approval(change, approval_id)
+        if approval.state not in ("pending", "approved") or approval.expires_at > change.now:
+            return False
+        close_expired(change, approval)
+        _route(change, approval.call)
+    return True
+
+
+def close_expired(change: Change, approval: Approval, effect: EffectRecord | None = None, **payload: str) -> None:
+    """The rows of an approval that ran out: it, its call and its effect end without a run."""
+    call = approval.call
+    change.move(approval, "expired", reason="Nobody decided, or nothing was dispatched, in time.")
+    said = f"The approval's time ended at {approval.expires_at:%Y-%m-%d %H:%M:%S} UTC. Nothing was done."
+    change.move(call, "expired", result=results.call_result("expired", executed=False, reason=said))
+    if effect is None:
+        _move_effect(change, call, "abandoned")
+    else:
+        change.move(effect, "abandoned")
+    change.event("tool.call.approval_expired", call=call, approval=str(approval.id), **payload)
+
+
+def _approval(change: Change, approval_id: UUID) -> Approval:
+    rows = Approval.objects.select_related("call", "decided_by").filter(session=change.session, pk=approval_id)
+    approval = rows.first()
+    if approval is None:
+        raise NotFound("There is no such approval.")
+    return approval
+
+
+def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) -> Decision:
+    decision = Decision(
+        id=ids.new_id(),
+        tenant_id=change.session.tenant_id,
+        approval=approval,
+        verdict=answer.verdict,
+        actor=actor.subject,
+        actor_name=actor.name,
+        source=actor.source,
+        roles=list(actor.roles),
+        version=answer.version,
+        digest=answer.digest,
+        reason=results.clean_text(answer.reason, MAX_REASON),
+        decided_at=change.now,
+    )
+    change.add(decision)
+    return decision
+
+
+def _move_effect(change: Change, call: ToolCall, to: str) -> None:
+    effect = EffectRecord.objects.filter(call=call).first()
+    if effect is not None:
+        change.move(effect, to)
+
+
+def _route(change: Change, call: ToolCall) -> None:
+    calls = list(ToolCall.objects.filter(round=call.round_id).order_by("position"))
+    row = ToolRound.objects.get(pk=call.round_id)
+    route(change, row, calls)
+
+
+def _expired(change: Change, approval: Approval, answer: Answer, actor: Actor) -> Conflict:
+    close_expired(change, approval, tried_by=actor.subject, tried_by_name=actor.name, tried=answer.verdict)
+    _route(change, approval.call)
+    return ApprovalExpired(
+        f"The time to decide ended at {approval.expires_at:%Y-%m-%d %H:%M:%S} UTC. Nothing ran; the agent may ask again."
+    )
+
+
+def _too_late(approval: Approval, answer: Answer, actor: Actor) -> Decided | Conflict:
+    won = approval.decided_by
+    if won is None:
+        if approval.state == "expired":
+            return ApprovalExpired(f"The time to decide ended at {_at(approval.expires_at)}. Nothing ran.")
+        return Conflict(f"This request is {approval.state}: {approval.reason or 'it can no longer be decided'}")
+    same = (won.actor, won.verdict, won.version, won.digest) == (
+        actor.subject,
+        answer.verdict,
+        answer.version,
+        answer.digest,
+    )
+    if same:
+        return Decided(approval, won, replay=True)
+    said = "approved" if won.verdict == "approve" else "denied"
+    winner = {"by": won.actor_name, "verdict": won.verdict, "at": won.decided_at.isoformat()}
+    return AlreadyDecided(f"Already {said} by {won.actor_name} at {_at(won.decided_at)}.", winner=winner)
+
+
+def _at(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,245 @@
+"""T3 and T4: intent is committed before a tool runs, what came of it after (DESIGN §6).
+
+A call without effect and without a gate skips T3: it runs under the lease alone and leaves one commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from ..contracts import Agent, Receipt, Tool, ToolContext, ToolEffect
+from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
+from . import canonical, ids, judgement, results
+from .decisions import close_expired
+from .lease import Lease
+from .perform import Ambiguous, Done, NotDone, Outcome
+from .rounds import OpenRound, route
+from .transitions import Change, transition
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A committed intent: the tool may run once under it, until the deadline."""
+
+    dispatch_id: UUID
+    deadline: datetime
+    seconds: float
+    replayed: bool
+
+
+def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
+    """The registered tool of a call, if it still is the one that was reviewed: same version, same schema."""
+    tool = next((t for t in agent.tools if t.spec.name == call.tool), None)
+    if tool is None or tool.spec.version != call.tool_version or judgement.schema_digest(tool) != call.schema_digest:
+        return None
+    return tool
+
+
+def record_intent(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None) -> Dispatch | None:
+    """T3. Checks everything again under the lock, by the database's clock. None: refused, and the call has its result."""
+    effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
+    with transition(lease.session, fence=lease.fence) as change:
+        if approval is not None:
+            approval.call = call
+            if approval.expires_at <= change.now:
+                close_expired(change, approval, effect)
+                route(change, work.round, work.calls)
+                return None
+        if tool is None:
+            _block_stale(change, call, effect, approval)
+            route(change, work.round, work.calls)
+            return None
+        dispatch = Dispatch(
+            ids.new_id(), change.now + timedelta(seconds=tool.spec.timeout), tool.spec.timeout, replayed=call.runs > 0
+        )
+        if approval is not None:
+            change.move(approval, "consumed")
+        change.move(call, "dispatched", dispatched_at=change.now, runs=call.runs + 1)
+        if effect is not None:
+            _begin(change, lease, effect, dispatch, "intent_recorded")
+        change.event(
+            "tool.call.started",
+            call=call,
+            dispatch=str(dispatch.dispatch_id),
+            effect=str(effect.id) if effect else None,
+            deadline=dispatch.deadline.isoformat(),
+            replayed=dispatch.replayed,
+        )
+    return dispatch
+
+
+def _begin(change: Change, lease: Lease, effect: EffectRecord, dispatch: Dispatch, state: str) -> None:
+    change.move(
+        effect,
+        state,
+        dispatch_id=dispatch.dispatch_id,
+        dispatches=effect.dispatches + 1,
+        dispatched_at=change.now,
+        deadline=dispatch.deadline,
+        dispatch_fence=lease.fence,
+        dispatched_by=lease.owner,
+    )
+    change.add(
+        Attempt(
+            id=ids.new_id(),
+            tenant_id=effect.tenant_id,
+            effect=effect,
+            kind="dispatch",
+            state="admitted",
+            dispatch_id=dispatch.dispatch_id,
+            actor=lease.owner,
+            admitted_at=change.now,
+        )
+    )
+
+
+def _block_stale(change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None) -> None:
+    why = "The tool changed or is gone since this call was authorised. Nothing was done; propose it again."
+    if approval is not None:
+        change.move(approval, "void", reason=why)
+        change.event("tool.call.approval_void", call=call, approval=str(approval.id), reason=why)
+    if effect is not None:
+        change.move(effect, "abandoned")
+    result = results.call_result("blocked", executed=False, reason=why)
+    change.move(call, "blocked", reason="stale", result=result)
+    change.event("tool.call.blocked", call=call, reason="stale", why=why)
+
+
+def context_for(
+    agent: Agent, session: Session, call: ToolCall, effect: EffectRecord | None, dispatch: Dispatch | None, seconds: float
+) -> ToolContext:
+    return ToolContext(
+        session_id=session.session_id,
+        tenant=str(session.tenant_id),
+        agent_name=agent.name,
+        call_id=call.call_id,
+        operation_id=call.operation_id,
+        idempotency_key=effect.idempotency_key if effect else call.operation_id,
+        dispatch_id=str(dispatch.dispatch_id) if dispatch else "",
+        replayed=dispatch.replayed if dispatch else call.lost > 0,
+        deadline=dispatch.deadline if dispatch else None,
+        seconds_left=seconds,
+        resources=agent.resources,
+    )
+
+
+def settle(lease: Lease, work: OpenRound, call: ToolCall, outcome: Outcome) -> bool:
+    """T4: outcome, receipt, events, and with the last call the round's results. False: the session now waits."""
+    effect = work.effects.get(call.id)
+    with transition(lease.session, fence=lease.fence) as change:
+        change.set(stalls=0)
+        close_call(change, call, effect, outcome)
+        route(change, work.round, work.calls)
+        return change.session.state == "running"
+
+
+def close_call(
+    change: Change, call: ToolCall, effect: EffectRecord | None, outcome: Outcome, *, source: str = "native"
+) -> None:
+    """Write one outcome to a call and its effect. The attempt that was open on the effect is selected by it."""
+    if isinstance(outcome, Ambiguous) and effect is not None:
+        mark_unknown(change, call, effect, outcome.evidence)
+        return
+    done = isinstance(outcome, Done)
+    if isinstance(outcome, Ambiguous):
+        said = f"The tool failed ({outcome.classification}): {outcome.summary}"
+        result = results.call_result("failed", executed=True, reason=said)
+        reason = outcome.classification
+    else:
+        executed = done or effect is None
+        result = results.from_tool("completed" if done else "failed", outcome.result, executed=executed)
+        reason = "" if done else "tool_error"
+    change.move(call, "completed" if done else "failed", result=result, reason=reason)
+    receipt = None
+    if effect is not None:
+        receipt = _receipt(change, effect, result, source)
+        state = "completed" if done else "rejected"
+        digest = bytes.fromhex(receipt.digest)
+        change.move(effect, state, receipt=receipt.envelope(), receipt_digest=digest)
+        select_attempt(change, effect, {"outcome": state, "receipt_digest": receipt.digest, "source": source})
+    change.event(
+        f"tool.call.{call.state}",
+        call=call,
+        status=result["status"],
+        executed=result["executed"],
+        outcome_unknown=False,
+        receipt=receipt.envelope() if receipt else None,
+    )
+
+
+def _receipt(change: Change, effect: EffectRecord, result: dict[str, object], source: str) -> Receipt:
+    return Receipt(
+        operation_id=effect.operation_id,
+        dispatch_id=str(effect.dispatch_id),
+        outcome="completed" if result["status"] == "completed" else "rejected",
+        source=source,
+        digest=canonical.digest(result).hex(),
+        observed_at=change.now.isoformat(),
+    )
+
+
+def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence: dict[str, object]) -> None:
+    """Nobody can tell whether it happened: it stops here until evidence settles it."""
+    why = str(evidence.get("classification", "unknown"))
+    change.move(call, "outcome_unknown", reason=why)
+    change.move(effect, "outcome_unknown", unknown_since=change.now, failure_evidence=canonical.storable(evidence))
+    select_attempt(change, effect, {"outcome": "outcome_unknown", **evidence})
+    change.event(
+        "tool.effect.outcome_unknown",
+        call=call,
+        effect=str(effect.id),
+        dispatch=str(effect.dispatch_id),
+        failure_evidence=evidence,
+    )
+
+
+def select_attempt(change: Change, effect: EffectRecord, evidence: dict[str, object]) -> None:
+    """Close the admitted attempt of an effect with what came of it."""
+    attempt = Attempt.objects.filter(effect=effect, state="admitted").first()
+    if attempt is not None:
+        change.move(attempt, "selected", evidence=canonical.storable(evidence))
+
+
+def needs_intent(call: ToolCall, work: OpenRound) -> bool:
+    """Whether a call goes through T3: it has an effect, or a person authorised it."""
+    return call.effect_class != ToolEffect.NONE or call.id in work.approvals
+
+
+def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done | NotDone) -> None:
+    """A tool returned after its lease was lost. Under its own dispatch_id this still is evidence (DESIGN §6).
+
+    While the effect is unknown it settles it; afterwards it is kept beside what was decided, and marked if it contradicts.
+    """
+    with transition(lease.session) as change:
+        call = ToolCall.objects.select_related("round").get(pk=call_id)
+        effect = EffectRecord.objects.filter(call=call).first()
+        if effect is None:
+            return
+        late = Attempt(
+            id=ids.new_id(),
+            tenant_id=effect.tenant_id,
+            effect=effect,
+            kind="late_outcome",
+            state="selected",
+            dispatch_id=dispatch.dispatch_id,
+            actor=lease.owner,
+            admitted_at=change.now,
+            closed_at=change.now,
+            evidence={"outcome": "completed" if isinstance(outcome, Done) else "rejected"},
+        )
+        if effect.state in ("outcome_unknown", "manual_review") and effect.dispatch_id == dispatch.dispatch_id:
+            change.event("tool.effect.late_outcome", call=call, dispatch=str(dispatch.dispatch_id), settles=True)
+            close_call(change, call, effect, outcome, source="late")
+            change.add(late)
+            calls = list(ToolCall.objects.filter(round=call.round_id).order_by("position"))
+            route(change, call.round, calls)
+            return
+        agrees = effect.state == late.evidence["outcome"]
+        late.state = "superseded"
+        late.evidence |= {"effect_was": effect.state, "contradicts": not agrees}
+        change.add(late)
+        change.event(
+            "tool.effect.late_outcome", call=call, dispatch=str(dispatch.dispatch_id), settles=False, contradicts=not agrees
+        )

@@ -1,0 +1,25 @@
+"""Identities and keys come from here (DESIGN §5)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+
+import uuid_utils
+
+
+def new_id() -> uuid.UUID:
+    """A time-ordered random id (UUIDv7)."""
+    return uuid.UUID(bytes=uuid_utils.uuid7().bytes)
+
+
+def new_key() -> str:
+    """An idempotency key: 256 random bits. Made once per operation and stored, never derived again."""
+    return secrets.token_urlsafe(32)
+
+
+def operation_id(tenant: uuid.UUID, session: uuid.UUID, round_position: int, call_id: str) -> str:
+    """The identity of an operation that has no proposal: fixed by tenant, session, round and call."""
+    text = f"{tenant}\n{session}\n{round_position}\n{call_id}"
+    return f"op_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"

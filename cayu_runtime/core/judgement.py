@@ -1,0 +1,201 @@
+"""What is decided about each proposed call before anything of its round runs: validity, then policy (DESIGN §5, §8).
+
+Runs outside any transaction. A policy that raises, answers nonsense or sets no usable deadline denies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jsonschema_rs
+
+from ..contracts import (
+    Agent,
+    FunctionTool,
+    InvalidArguments,
+    PolicyDecision,
+    PolicyIdentity,
+    PolicyRequest,
+    PolicyResult,
+    Tool,
+    ToolEffect,
+)
+from ..models import Session
+from . import canonical
+from .canonical import NotCanonical
+
+DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
+MAX_APPROVAL_SECONDS = 30 * 86400.0
+NO_POLICY = PolicyIdentity("effect class", "1", {})
+VALIDATION = PolicyIdentity("validation", "1", {})
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call as a model or a client asked for it. `arguments` is JSON text or a JSON object."""
+
+    call_id: str
+    tool: str
+    arguments: str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """A proposed call with its effective arguments and the decision about it. `problem`: it is invalid, and why."""
+
+    proposed: ProposedCall
+    tool: Tool | None
+    arguments: Any
+    decision: PolicyDecision
+    reason: str
+    policy: PolicyIdentity
+    expires_in: float = DEFAULT_APPROVAL_SECONDS
+    four_eyes: bool = True
+    problem: str = ""
+
+    @property
+    def effect(self) -> ToolEffect:
+        return self.tool.spec.effect if self.tool else ToolEffect.NONE
+
+
+def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
+    """Validate one call and ask the agent's policy about it."""
+    tool = next((t for t in agent.tools if t.spec.name == proposed.tool), None)
+    try:
+        if tool is None:
+            known = ", ".join(t.spec.name for t in agent.tools) or "none"
+            raise InvalidArguments(f"There is no tool {proposed.tool!r}. The tools are: {known}.")
+        arguments = effective_arguments(tool, proposed.arguments)
+    except (InvalidArguments, NotCanonical) as error:
+        return _invalid(tool, proposed, str(error))
+    identity, answer = _ask(agent, session, tool, arguments)
+    four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
+    return JudgedCall(
+        proposed,
+        tool,
+        arguments,
+        answer.decision,
+        answer.reason,
+        identity,
+        expires_in=answer.expires_in or DEFAULT_APPROVAL_SECONDS,
+        four_eyes=four_eyes,
+    )
+
+
+def effective_arguments(tool: Tool, raw: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The arguments that are reviewed, digested and run: parsed, bounded, coerced or defaulted, valid."""
+    value = canonical.parse(raw or "{}") if isinstance(raw, str | None) else raw
+    if not isinstance(value, Mapping):
+        raise InvalidArguments("The arguments must be one JSON object.")
+    given = canonical.exact(value)
+    effective: dict[str, Any] = canonical.exact(tool.coerce(given))
+    if not isinstance(tool, FunctionTool):
+        problems = [e.message for e in _validator(tool).iter_errors(effective)]
+        if problems:
+            raise InvalidArguments("; ".join(problems[:5]))
+    return effective
+
+
+_validators: dict[int, tuple[Tool, Any]] = {}
+
+
+def _validator(tool: Tool) -> Any:
+    kept = _validators.get(id(tool))
+    if kept is None:
+        kept = _validators[id(tool)] = (tool, jsonschema_rs.validator_for(dict(tool.schema)))
+    return kept[1]
+
+
+def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
+    raw = proposed.arguments
+    shown = canonical.storable(raw if isinstance(raw, Mapping) else {"$raw": canonical.bounded(str(raw), 4096)})
+    return JudgedCall(proposed, tool, shown, PolicyDecision.DENY, "", VALIDATION, problem=problem)
+
+
+def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> tuple[PolicyIdentity, PolicyResult]:
+    if agent.policy is None:
+        allowed = tool.spec.effect is ToolEffect.NONE
+        decision = PolicyDecision.ALLOW if allowed else PolicyDecision.REQUIRE_APPROVAL
+        reason = "" if allowed else f"No policy decides: {tool.spec.effect.value} effects need a person."
+        return NO_POLICY, PolicyResult(decision, reason)
+    try:
+        identity = agent.policy.identity
+        request = PolicyRequest(
+            tenant=str(session.tenant_id),
+            session_id=session.session_id,
+            agent=agent.name,
+            tool=tool.spec.name,
+            tool_version=tool.spec.version,
+            effect=tool.spec.effect,
+            arguments=arguments,
+            requester=session.requester,
+        )
+        answer = agent.policy.authorize(request)
+        if inspect.isawaitable(answer):
+            answer = asyncio.run(_settled(answer))
+        return identity, _checked(answer)
+    except Exception as error:  # noqa: BLE001  whatever a policy raises, it denies
+        identity = PolicyIdentity(type(agent.policy).__name__, "?", {})
+        return identity, _denied(f"The policy failed ({type(error).__name__}); a failed policy denies.")
+
+
+async def _settled(answer: Any) -> Any:
+    return await answer
+
+
+def _checked(answer: Any) -> PolicyResult:
+    if not isinstance(answer, PolicyResult) or not isinstance(answer.decision, PolicyDecision):
+        return _denied("The policy gave no valid answer; that denies.")
+    seconds = answer.expires_in
+    if seconds is None:
+        return answer
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not math.isfinite(seconds) or seconds <= 0:
+        return _denied(f"The policy set no usable time limit ({seconds!r}); that denies.")
+    limit = min(float(seconds), MAX_APPROVAL_SECONDS)
+    return PolicyResult(answer.decision, answer.reason, limit, answer.four_eyes)
+
+
+def _denied(reason: str) -> PolicyResult:
+    return PolicyResult(PolicyDecision.DENY, reason)
+
+
+@lru_cache(maxsize=256)
+def _parameters_digest(name: str, version: str, parameters: bytes) -> bytes:
+    return canonical.digest({"name": name, "version": version, "parameters": parameters.hex()})
+
+
+def policy_digest(identity: PolicyIdentity) -> bytes:
+    """What identifies a policy in an approval: name, version and parameters."""
+    parameters = canonical.canonical(canonical.storable(identity.parameters))
+    return _parameters_digest(identity.name, identity.version, parameters)
+
+
+def schema_digest(tool: Tool | None) -> bytes:
+    return canonical.digest(canonical.storable(tool.schema)) if tool else bytes(32)
+
+
+def target_of(tool: Tool | None, arguments: Any) -> str:
+    """The value of the tool's target argument, for people to read; empty when it has none."""
+    if tool is None or not tool.spec.target or not isinstance(arguments, Mapping):
+        return ""
+    value = arguments.get(tool.spec.target, "")
+    return canonical.bounded(canonical.storable_key(value if isinstance(value, str) else str(value)), 200)
+
+
+def action_digests(tenant: Any, tool: str, version: str, effect: str, arguments: Any, target: str, operation: str) -> tuple[bytes, bytes]:
+    """(action_digest, intent_digest): the same action, and the same action under one operation (DESIGN §5)."""
+    action = {
+        "tenant": str(tenant),
+        "tool": tool,
+        "tool_version": version,
+        "effect": effect,
+        "arguments": arguments,
+        "target": target,
+    }
+    return canonical.digest(action), canonical.digest({**action, "operation_id": operation})

@@ -1,0 +1,92 @@
+"""Asking an agent's model for its next step, through the model library's direct request interface (DESIGN §12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from ..contracts import Agent
+from .judgement import ProposedCall
+from .perform import masked
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model, ModelRequestParameters
+
+
+class ModelFailed(Exception):
+    """The model gave no usable step. Nothing of it is in the transcript; the step can be asked again."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One model response: `message` for the history in memory, `body` for the transcript, its calls and usage."""
+
+    message: ModelMessage
+    body: Any
+    calls: tuple[ProposedCall, ...]
+    usage: dict[str, Any]
+
+
+def ask(agent: Agent, history: list[ModelMessage]) -> Step:
+    """One request to the model, outside any transaction. Raises ModelFailed for whatever goes wrong with it."""
+    from pydantic_ai.direct import model_request_sync  # noqa: PLC0415  0.7 s, workers only
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart  # noqa: PLC0415
+
+    try:
+        response = model_request_sync(
+            _model(agent),
+            history,
+            model_settings={"timeout": settings.CAYU_MODEL_TIMEOUT},
+            model_request_parameters=_parameters(agent),
+        )
+        body = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    except Exception as error:
+        raise ModelFailed(type(error).__name__, masked(str(error))) from error
+    parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    calls = tuple(ProposedCall(part.tool_call_id, part.tool_name, part.args) for part in parts)
+    seen = [call.call_id for call in calls]
+    if len(set(seen)) != len(seen) or "" in seen or any(len(call_id) > 200 for call_id in seen):
+        raise ModelFailed("InvalidReply", "The model's reply has calls with missing, repeated or overlong ids.")
+    usage = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
+    return Step(response, body, calls, usage)
+
+
+def _model(agent: Agent) -> Model:
+    if callable(agent.model):
+        return import_string("cayu_runtime.providers.rules.rule_model")(agent.model)
+    return named_model(agent.model or settings.CAYU_MODEL)
+
+
+@lru_cache(maxsize=64)
+def named_model(name: str) -> Model:
+    """The model of a name `prefix:rest`: from `CAYU_PROVIDERS` if the prefix stands there, else from the model library."""
+    prefix, _, rest = name.partition(":")
+    path = settings.CAYU_PROVIDERS.get(prefix)
+    if path:
+        return import_string(path)(rest)
+    from pydantic_ai.models import infer_model  # noqa: PLC0415
+
+    return infer_model(name)
+
+
+def _parameters(agent: Agent) -> ModelRequestParameters:
+    from pydantic_ai.messages import InstructionPart  # noqa: PLC0415
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415
+    from pydantic_ai.tools import ToolDefinition  # noqa: PLC0415
+
+    tools = [
+        ToolDefinition(name=t.spec.name, description=t.spec.description, parameters_json_schema=dict(t.schema))
+        for t in agent.tools
+    ]
+    parts = [InstructionPart(content=agent.instructions)] if agent.instructions else None
+    return ModelRequestParameters(function_tools=tools, instruction_parts=parts)

@@ -1,0 +1,93 @@
+"""The one result that every call ends with, and the transcript entries made of them (DESIGN §3).
+
+A transcript entry is written in the model library's serialised form without importing it: only a worker that asks a model pays
+for that import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..contracts import ToolResult
+from ..models import ToolCall
+from .canonical import bounded, canonical, storable, storable_key
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+MAX_CONTENT = 256 * 1024
+MAX_STRUCTURED = 256 * 1024
+MAX_REASON = 2000
+
+
+def call_result(
+    status: str,
+    *,
+    executed: bool,
+    content: str = "",
+    reason: str = "",
+    outcome_unknown: bool = False,
+    structured: Any = None,
+    artifacts: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """A call's result as it is stored and as the model is told it: JSON-safe and bounded."""
+    result: dict[str, Any] = {
+        "status": status,
+        "executed": executed,
+        "outcome_unknown": outcome_unknown,
+        "content": bounded(storable_key(content), MAX_CONTENT),
+    }
+    if reason:
+        result["reason"] = clean_text(reason, MAX_REASON)
+    if structured is not None:
+        result["structured"] = _bounded_json(structured, MAX_STRUCTURED)
+    if artifacts:
+        result["artifacts"] = _bounded_json(list(artifacts), 64 * 1024)
+    return result
+
+
+def from_tool(status: str, result: ToolResult, *, executed: bool) -> dict[str, Any]:
+    return call_result(
+        status, executed=executed, content=result.content, structured=result.structured, artifacts=result.artifacts
+    )
+
+
+def _bounded_json(value: Any, limit: int) -> Any:
+    safe = storable(value)
+    size = len(canonical(safe))
+    return safe if size <= limit else {"$truncated": f"{size} bytes of JSON; at most {limit} are kept"}
+
+
+def clean_text(text: str, limit: int) -> str:
+    """Text of a person, bounded and without control characters except line breaks and tabs."""
+    visible = "".join(c for c in storable_key(text) if c in "\n\t" or c.isprintable())
+    return bounded(visible.strip(), limit)
+
+
+def user_message(text: str, at: datetime) -> dict[str, Any]:
+    part = {"part_kind": "user-prompt", "content": text, "timestamp": at.isoformat()}
+    return {"kind": "request", "parts": [part]}
+
+
+def results_message(calls: Iterable[ToolCall], at: datetime) -> dict[str, Any]:
+    """One message with the results of a settled round, in the order in which the model made the calls."""
+    parts = [
+        {
+            "part_kind": "tool-return",
+            "tool_name": call.tool,
+            "tool_call_id": call.call_id,
+            "content": call.result,
+            "timestamp": at.isoformat(),
+        }
+        for call in calls
+    ]
+    return {"kind": "request", "parts": parts}
+
+
+def as_history(bodies: list[Any]) -> list[ModelMessage]:
+    """Transcript entries as the objects that a model takes."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter  # noqa: PLC0415  0.7 s, workers only
+
+    return ModelMessagesTypeAdapter.validate_python(bodies)

@@ -1,0 +1,82 @@
+"""Refusals as types. `code` is stable (the API's table of codes), the message is a sentence that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CayuError(Exception):
+    """Base of every refusal that a caller can act on."""
+
+    code = "error"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class InvalidRequest(CayuError):
+    """The input can't be used as it is."""
+
+    code = "invalid_request"
+
+
+class NotFound(CayuError):
+    """No such row in this tenant."""
+
+    code = "not_found"
+
+
+class NotPermitted(CayuError):
+    """The authority refused. `code` comes from the refusal."""
+
+    code = "not_permitted"
+
+    def __init__(self, message: str, code: str = "not_permitted", **details: Any) -> None:
+        super().__init__(message, **details)
+        self.code = code
+
+
+class Conflict(CayuError):
+    """Something else happened first; the message names what."""
+
+    code = "conflict"
+
+
+class AlreadyDecided(Conflict):
+    """Somebody else's answer stands. `details["winner"]` names who, what and when."""
+
+    code = "already_decided"
+
+
+class StaleVersion(Conflict):
+    """The content changed since it was read."""
+
+    code = "stale_version"
+
+
+class DigestMismatch(Conflict):
+    """The digest in the request is not the one that stands on the row."""
+
+    code = "digest_mismatch"
+
+
+class ApprovalExpired(Conflict):
+    """The time to decide is over; nothing ran."""
+
+    code = "approval_expired"
+
+
+class IllegalMove(RuntimeError):
+    """A move that `core/states.py` does not list. A fault of the program, never of its input."""
+
+
+class LostRace(Conflict):
+    """A row was moved by somebody else between reading and writing it. Nothing of this transition was kept."""
+
+    code = "lost_race"
+
+
+class Fenced(Exception):
+    """The lease of this worker is gone: a newer claim or a stop holds the session. Stop, write nothing."""

@@ -1,0 +1,30 @@
+"""The tables. Every row has a tenant; states and their evidence are tied by CHECK constraints (DESIGN §2, §3)."""
+
+from .approval import Approval, Decision
+from .attempt import Attempt
+from .audit import AuditEntry
+from .call import ToolCall
+from .effect import EffectRecord
+from .event import Event
+from .message import Message
+from .proposal import Proposal
+from .question import Question
+from .round import ToolRound
+from .session import Session
+from .tenant import Tenant
+
+__all__ = [
+    "Approval",
+    "Attempt",
+    "AuditEntry",
+    "Decision",
+    "EffectRecord",
+    "Event",
+    "Message",
+    "Proposal",
+    "Question",
+    "Session",
+    "Tenant",
+    "ToolCall",
+    "ToolRound",
+]

@@ -1,0 +1,63 @@
+"""Field types and constraint helpers that the runtime's tables share."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+if TYPE_CHECKING:
+    TextField = models.TextField[Any, Any]
+else:
+    TextField = models.TextField
+
+
+class JSONTextField(TextField):
+    """JSON kept as its text.
+
+    Escapes stay escapes, so a NUL or half a surrogate pair in a tool's answer can't make a database refuse the row after the
+    effect has happened; and the stored text is the one that was digested.
+    """
+
+    description = "JSON text"
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        return None if value is None else json.loads(value)
+
+    def to_python(self, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return json.dumps(self.value_from_object(obj))
+
+
+class DigestField(models.BinaryField):
+    """A SHA-256 as its 32 bytes."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> bytes | None:
+        return None if value is None else bytes(value)
+
+
+def one_of(model: str, field: str, values: tuple[str, ...]) -> models.CheckConstraint:
+    return models.CheckConstraint(condition=models.Q(**{f"{field}__in": values}), name=f"{model}_{field}_known")
+
+
+def set_exactly_in(model: str, column: str, field: str, values: tuple[str, ...]) -> models.CheckConstraint:
+    """`column` is set exactly when `field` is one of `values`: a row can't lie about its state."""
+    is_in = models.Q(**{f"{field}__in": values})
+    is_set = models.Q(**{f"{column}__isnull": False})
+    return models.CheckConstraint(condition=(is_in & is_set) | (~is_in & ~is_set), name=f"{model}_{column}_matches")
+
+
+def set_whenever_in(model: str, column: str, field: str, values: tuple[str, ...]) -> models.CheckConstraint:
+    condition = ~models.Q(**{f"{field}__in": values}) | models.Q(**{f"{column}__isnull": False})
+    return models.CheckConstraint(condition=condition, name=f"{model}_{column}_given")
+
+
+def not_set_in(model: str, column: str, field: str, values: tuple[str, ...]) -> models.CheckConstraint:
+    condition = ~models.Q(**{f"{field}__in": values}) | models.Q(**{f"{column}__isnull": True})
+    return models.CheckConstraint(condition=condition, name=f"{model}_{column}_absent")

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from django.db import models
+
+from ..core.ids import new_id
+
+
+class Tenant(models.Model):
+    """The owner of every row. No row without one, no read without one."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    slug = models.SlugField(max_length=63, unique=True)
+    name = models.CharField(max_length=200)
+    created_at = models.DateTimeField()
+    audit_seq = models.BigIntegerField(default=0)
+    audit_hash = models.BinaryField(max_length=32, default=bytes(32))
+
+    def __str__(self) -> str:
+        return self.name

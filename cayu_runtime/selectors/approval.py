@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from ..models import Approval, Decision, Tenant
+
+PAGE = 50
+COUNT_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One waiting approval as the queue shows it, read from the approval's row alone."""
+
+    id: uuid.UUID
+    verb: str
+    target: str
+    agent: str
+    task: str
+    tool: str
+    effect_class: str
+    requester: str
+    requester_name: str
+    four_eyes: bool
+    created_at: datetime
+    expires_at: datetime
+
+
+COLUMNS = tuple(QueueRow.__dataclass_fields__)
+
+
+def waiting(tenant: Tenant, after: tuple[datetime, uuid.UUID] | None = None, limit: int = PAGE) -> list[QueueRow]:
+    """A page of what waits for a decision, soonest to expire first; `after` is the last row's (expires_at, id)."""
+    rows = Approval.objects.filter(tenant=tenant, state="pending")
+    if after is not None:
+        rows = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
+    return [QueueRow(*row) for row in rows.order_by("expires_at", "id").values_list(*COLUMNS)[:limit]]
+
+
+def count_waiting(tenant: Tenant) -> int:
+    """How many wait, exact below COUNT_LIMIT, which means that many or more."""
+    return len(Approval.objects.filter(tenant=tenant, state="pending").values_list("id")[:COUNT_LIMIT])
+
+
+def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
+    rows = Approval.objects.select_related("call", "call__effect", "session", "decided_by")
+    return rows.filter(tenant=tenant, pk=approval_id).first()
+
+
+def last_decision(tenant: Tenant) -> Decision | None:
+    """The latest decision of the tenant, for an empty queue's truth."""
+    newest = Approval.objects.filter(tenant=tenant, decided_at__isnull=False).order_by("-decided_at").first()
+    return newest.decided_by if newest else None

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from ..models import Tenant
+
+
+def find_tenant(slug: str) -> Tenant | None:
+    return Tenant.objects.filter(slug=slug).first()

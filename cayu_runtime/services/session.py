@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import re
+import uuid
+
+from django.db import IntegrityError
+
+from .. import registry
+from ..contracts import Actor
+from ..core import ids, results
+from ..core.canonical import bounded
+from ..core.rounds import add_message
+from ..core.transitions import new_session
+from ..errors import Conflict, InvalidRequest
+from ..models import Session, Tenant
+from . import authority
+
+SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
+MAX_TEXT = 32_000
+
+
+def start_session(tenant: Tenant, actor: Actor, *, agent: str, text: str, session_id: str = "") -> Session:
+    """Start a run of an agent with a person's message. It is runnable at once, and its wake-up commits with it.
+
+    InvalidRequest for an unknown agent, an empty or overlong message, or a malformed `session_id`; Conflict when that
+    `session_id` is taken in the tenant; NotPermitted by the authority.
+    """
+    authority.require(actor, "start_session", tenant)
+    declared = registry.find_agent(agent)
+    if declared is None:
+        known = ", ".join(sorted(registry.agents())) or "none"
+        raise InvalidRequest(f"There is no agent {agent!r}. The agents are: {known}.")
+    message = results.clean_text(text, MAX_TEXT + 1)
+    if not message:
+        raise InvalidRequest("Say what the agent should do; the message is empty.")
+    if len(message) > MAX_TEXT:
+        raise InvalidRequest(f"The message has {len(text)} characters; at most {MAX_TEXT} are accepted.")
+    if session_id and not SESSION_ID.fullmatch(session_id):
+        raise InvalidRequest("A session_id has 1 to 80 letters, digits, '.', '_' or '-'.")
+    session = Session(
+        id=ids.new_id(),
+        tenant=tenant,
+        session_id=session_id or f"s-{uuid.uuid4().hex[:20]}",
+        agent=declared.name,
+        agent_version=declared.version,
+        task=bounded(" ".join(message.split()), 200),
+        requester=actor.subject,
+        requester_name=actor.name,
+    )
+    try:
+        with new_session(session) as change:
+            change.session_to("pending", runnable_at=change.now)
+            change.event(
+                "session.started",
+                agent=declared.name,
+                agent_version=declared.version,
+                by=actor.subject,
+                by_name=actor.name,
+                source=actor.source,
+            )
+            add_message(change, "user", results.user_message(message, change.now))
+            change.wake()
+    except IntegrityError:
+        raise Conflict(f"There is a session {session.session_id!r} already. Choose another id, or read that one.") from None
+    return session
