@@ -115,7 +115,9 @@ class Tool:
 class FunctionTool(Tool):
     """A function made a tool by `@tool`. Arguments are coerced and defaulted by pydantic from its type hints."""
 
-    def __init__(self, spec: ToolSpec, function: Callable[..., Any], arguments: type[BaseModel], takes_ctx: bool) -> None:
+    def __init__(
+        self, spec: ToolSpec, function: Callable[..., Any], arguments: type[BaseModel], takes_ctx: bool
+    ) -> None:
         super().__init__(spec)
         self.function = function
         self.arguments = arguments

@@ -49,7 +49,9 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
         if answer.version != approval.version:
             return StaleVersion("The request changed since this page was read. Read it again before deciding.")
         if answer.digest != approval.intent_digest:
-            return DigestMismatch("The digest is not that of the request. Decide from the page or the API's own record.")
+            return DigestMismatch(
+                "The digest is not that of the request. Decide from the page or the API's own record."
+            )
         decision = _record(change, approval, answer, actor)
         call = approval.call
         if answer.verdict == "approve":

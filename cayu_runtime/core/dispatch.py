@@ -108,7 +108,12 @@ def _block_stale(change: Change, call: ToolCall, effect: EffectRecord | None, ap
 
 
 def context_for(
-    agent: Agent, session: Session, call: ToolCall, effect: EffectRecord | None, dispatch: Dispatch | None, seconds: float
+    agent: Agent,
+    session: Session,
+    call: ToolCall,
+    effect: EffectRecord | None,
+    dispatch: Dispatch | None,
+    seconds: float,
 ) -> ToolContext:
     return ToolContext(
         session_id=session.session_id,
@@ -241,5 +246,9 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
         late.evidence |= {"effect_was": effect.state, "contradicts": not agrees}
         change.add(late)
         change.event(
-            "tool.effect.late_outcome", call=call, dispatch=str(dispatch.dispatch_id), settles=False, contradicts=not agrees
+            "tool.effect.late_outcome",
+            call=call,
+            dispatch=str(dispatch.dispatch_id),
+            settles=False,
+            contradicts=not agrees,
         )

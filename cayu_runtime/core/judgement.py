@@ -140,7 +140,7 @@ def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) 
         if inspect.isawaitable(answer):
             answer = asyncio.run(_settled(answer))
         return identity, _checked(answer)
-    except Exception as error:  # noqa: BLE001  whatever a policy raises, it denies
+    except Exception as error:
         identity = PolicyIdentity(type(agent.policy).__name__, "?", {})
         return identity, _denied(f"The policy failed ({type(error).__name__}); a failed policy denies.")
 
@@ -188,7 +188,9 @@ def target_of(tool: Tool | None, arguments: Any) -> str:
     return canonical.bounded(canonical.storable_key(value if isinstance(value, str) else str(value)), 200)
 
 
-def action_digests(tenant: Any, tool: str, version: str, effect: str, arguments: Any, target: str, operation: str) -> tuple[bytes, bytes]:
+def action_digests(
+    tenant: Any, tool: str, version: str, effect: str, arguments: Any, target: str, operation: str
+) -> tuple[bytes, bytes]:
     """(action_digest, intent_digest): the same action, and the same action under one operation (DESIGN §5)."""
     action = {
         "tenant": str(tenant),

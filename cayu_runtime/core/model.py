@@ -39,8 +39,8 @@ class Step:
 
 def ask(agent: Agent, history: list[ModelMessage]) -> Step:
     """One request to the model, outside any transaction. Raises ModelFailed for whatever goes wrong with it."""
-    from pydantic_ai.direct import model_request_sync  # noqa: PLC0415  0.7 s, workers only
-    from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart  # noqa: PLC0415
+    from pydantic_ai.direct import model_request_sync
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart
 
     try:
         response = model_request_sync(
@@ -74,15 +74,15 @@ def named_model(name: str) -> Model:
     path = settings.CAYU_PROVIDERS.get(prefix)
     if path:
         return import_string(path)(rest)
-    from pydantic_ai.models import infer_model  # noqa: PLC0415
+    from pydantic_ai.models import infer_model
 
     return infer_model(name)
 
 
 def _parameters(agent: Agent) -> ModelRequestParameters:
-    from pydantic_ai.messages import InstructionPart  # noqa: PLC0415
-    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415
-    from pydantic_ai.tools import ToolDefinition  # noqa: PLC0415
+    from pydantic_ai.messages import InstructionPart
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
 
     tools = [
         ToolDefinition(name=t.spec.name, description=t.spec.description, parameters_json_schema=dict(t.schema))

@@ -20,7 +20,9 @@ from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolResult
 from .canonical import bounded, storable_key
 
 MAX_EVIDENCE = 2048
-_TOKEN = re.compile(r"(?i)\b(bearer|basic|key|token|secret|password|authorization)\b(\s*[=:]\s*|\s+)\S+|[A-Za-z0-9_-]{32,}")
+_TOKEN = re.compile(
+    r"(?i)\b(bearer|basic|key|token|secret|password|authorization)\b(\s*[=:]\s*|\s+)\S+|[A-Za-z0-9_-]{32,}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], box: list[Any]
         if inspect.isawaitable(answer):
             answer = asyncio.run(_within(answer, ctx.seconds_left))
         box.append(answer)
-    except BaseException as error:  # noqa: BLE001  whatever ends the tool is evidence
+    except BaseException as error:
         box.append(error)
     finally:
         connections.close_all()

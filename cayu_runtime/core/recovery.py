@@ -68,4 +68,3 @@ def _model_step_lost(change: Change) -> bool:
     change.session_to("interrupted", interruption="worker_lost", stopped_by="worker_lost")
     change.event("session.interrupted", interruption="worker_lost", stalls=change.session.stalls)
     return False
-

@@ -88,6 +88,6 @@ def results_message(calls: Iterable[ToolCall], at: datetime) -> dict[str, Any]:
 
 def as_history(bodies: list[Any]) -> list[ModelMessage]:
     """Transcript entries as the objects that a model takes."""
-    from pydantic_ai.messages import ModelMessagesTypeAdapter  # noqa: PLC0415  0.7 s, workers only
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     return ModelMessagesTypeAdapter.validate_python(bodies)

@@ -150,7 +150,9 @@ def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall)
     )
     if judged.problem or judged.decision is PolicyDecision.DENY:
         call.state, call.reason, call.finished_at = "blocked", "invalid" if judged.problem else "policy", change.now
-        call.result = results.call_result("blocked", executed=False, reason=judged.problem or judged.reason or "Not allowed.")
+        call.result = results.call_result(
+            "blocked", executed=False, reason=judged.problem or judged.reason or "Not allowed."
+        )
     else:
         call.state = "prepared" if judged.decision is PolicyDecision.ALLOW else "awaiting_approval"
     return call

@@ -11,7 +11,6 @@ from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_when
 from .session import Session
 from .tenant import Tenant
 
-
 VERDICTS = ("approve", "deny", "revoke")
 
 
@@ -73,7 +72,9 @@ class Approval(models.Model):
             # the sweep: what is due, over all tenants
             models.Index(fields=("expires_at",), name="approval_due", condition=Q(state__in=("pending", "approved"))),
             # "Last decision 14:02 by …"
-            models.Index(fields=("tenant", "-decided_at"), name="approval_decided", condition=Q(decided_at__isnull=False)),
+            models.Index(
+                fields=("tenant", "-decided_at"), name="approval_decided", condition=Q(decided_at__isnull=False)
+            ),
         )
 
     def __str__(self) -> str:

@@ -9,7 +9,6 @@ from .effect import EffectRecord
 from .fields import DigestField, JSONTextField, one_of, set_exactly_in
 from .tenant import Tenant
 
-
 KINDS = ("dispatch", "lookup", "receipt", "late_outcome")
 
 
@@ -38,7 +37,9 @@ class Attempt(models.Model):
             one_of("attempt", "state", ATTEMPT.names),
             set_exactly_in("attempt", "closed_at", "state", ("selected", "superseded")),
             models.UniqueConstraint(fields=("effect",), name="attempt_one_admitted", condition=Q(state="admitted")),
-            models.UniqueConstraint(fields=("dispatch_id",), name="attempt_dispatch_unique", condition=Q(kind="dispatch")),
+            models.UniqueConstraint(
+                fields=("dispatch_id",), name="attempt_dispatch_unique", condition=Q(kind="dispatch")
+            ),
             models.CheckConstraint(
                 condition=~Q(kind="dispatch") | Q(dispatch_id__isnull=False), name="attempt_dispatch_has_id"
             ),

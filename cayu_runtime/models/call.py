@@ -66,7 +66,8 @@ class ToolCall(models.Model):
                 condition=~Q(state="blocked") | Q(reason__in=BLOCKED_REASONS), name="call_blocked_says_why"
             ),
             models.CheckConstraint(
-                condition=~Q(state="outcome_unknown") | ~Q(effect_class=ToolEffect.NONE.value), name="call_none_is_never_unknown"
+                condition=~Q(state="outcome_unknown") | ~Q(effect_class=ToolEffect.NONE.value),
+                name="call_none_is_never_unknown",
             ),
             models.CheckConstraint(condition=Q(version__gte=1, runs__gte=0, lost__gte=0), name="call_counters_sane"),
         )

@@ -11,7 +11,6 @@ from .fields import DigestField, JSONTextField, not_set_in, one_of, set_exactly_
 from .session import Session
 from .tenant import Tenant
 
-
 CLASSES = (ToolEffect.IDEMPOTENT.value, ToolEffect.EXTERNAL.value)
 VERIFICATIONS = ("passed", "failed", "inconclusive")
 
@@ -45,7 +44,7 @@ class EffectRecord(models.Model):
     dispatched_by = models.CharField(max_length=100, default="")
     receipt = JSONTextField(null=True)
     receipt_digest = DigestField(max_length=32, null=True)
-    verification = models.CharField(max_length=12, null=True)  # noqa: DJ001
+    verification = models.CharField(max_length=12, null=True)
     verification_evidence = JSONTextField(null=True)
     failure_evidence = JSONTextField(null=True)
     unknown_since = models.DateTimeField(null=True)
@@ -89,8 +88,7 @@ class EffectRecord(models.Model):
                 name="effect_receipt_has_digest",
             ),
             models.CheckConstraint(
-                condition=Q(verification__isnull=True)
-                | Q(verification__in=VERIFICATIONS, receipt__isnull=False),
+                condition=Q(verification__isnull=True) | Q(verification__in=VERIFICATIONS, receipt__isnull=False),
                 name="effect_verification_of_receipt",
             ),
             models.CheckConstraint(condition=~Q(linked_to=models.F("id")), name="effect_not_linked_to_itself"),

@@ -6,7 +6,6 @@ from .fields import JSONTextField, one_of
 from .session import Session
 from .tenant import Tenant
 
-
 ROLES = ("user", "model", "tools")
 
 

@@ -36,7 +36,9 @@ class Question(models.Model):
             one_of("question", "state", QUESTION.names),
             set_exactly_in("question", "closed_at", "state", QUESTION.final),
             set_exactly_in("question", "answer", "state", ("answered",)),
-            models.CheckConstraint(condition=~Q(state="answered") | ~Q(answered_by=""), name="question_answered_by_someone"),
+            models.CheckConstraint(
+                condition=~Q(state="answered") | ~Q(answered_by=""), name="question_answered_by_someone"
+            ),
             models.CheckConstraint(condition=Q(expires_at__gt=models.F("created_at")), name="question_has_time"),
         )
         indexes = (

@@ -27,11 +27,11 @@ class Session(models.Model):
     requester = models.CharField(max_length=200)
     requester_name = models.CharField(max_length=200)
     state = models.CharField(max_length=16)
-    interruption = models.CharField(max_length=24, null=True)  # noqa: DJ001  a CHECK ties it to the state
-    stopped_by = models.CharField(max_length=24, null=True)  # noqa: DJ001
-    failure = models.CharField(max_length=500, null=True)  # noqa: DJ001
+    interruption = models.CharField(max_length=24, null=True)
+    stopped_by = models.CharField(max_length=24, null=True)
+    failure = models.CharField(max_length=500, null=True)
     runnable_at = models.DateTimeField(null=True)
-    lease_owner = models.CharField(max_length=100, null=True)  # noqa: DJ001
+    lease_owner = models.CharField(max_length=100, null=True)
     lease_until = models.DateTimeField(null=True)
     fence = models.BigIntegerField(default=0)
     stalls = models.SmallIntegerField(default=0)
@@ -49,7 +49,8 @@ class Session(models.Model):
             models.UniqueConstraint(fields=("tenant", "session_id"), name="session_id_unique_in_tenant"),
             one_of("session", "state", SESSION.names),
             models.CheckConstraint(
-                condition=Q(interruption__isnull=True) | Q(interruption__in=INTERRUPTIONS), name="session_interruption_known"
+                condition=Q(interruption__isnull=True) | Q(interruption__in=INTERRUPTIONS),
+                name="session_interruption_known",
             ),
             models.CheckConstraint(
                 condition=Q(stopped_by__isnull=True) | Q(stopped_by__in=STOPPED_BY), name="session_stopped_by_known"

@@ -54,5 +54,7 @@ def as_response(reply: Reply, position: int) -> ModelResponse:
     """A reply in the model library's words. Calls without an id get one that is fixed by their place."""
     parts: list[Any] = [TextPart(reply.text)] if reply.text else []
     for index, call in enumerate(reply.calls):
-        parts.append(ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call.call_id or f"call_{position}_{index}"))
+        parts.append(
+            ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call.call_id or f"call_{position}_{index}")
+        )
     return ModelResponse(parts=parts or [TextPart("")])

@@ -61,5 +61,7 @@ def start_session(tenant: Tenant, actor: Actor, *, agent: str, text: str, sessio
             add_message(change, "user", results.user_message(message, change.now))
             change.wake()
     except IntegrityError:
-        raise Conflict(f"There is a session {session.session_id!r} already. Choose another id, or read that one.") from None
+        raise Conflict(
+            f"There is a session {session.session_id!r} already. Choose another id, or read that one."
+        ) from None
     return session

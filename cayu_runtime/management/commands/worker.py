@@ -22,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         os.environ.setdefault("CAYU_PROCESS", "worker")
         stop = threading.Event()
-        from django_q.cluster import Cluster  # noqa: PLC0415  reads its settings on import
+        from django_q.cluster import Cluster
 
         cluster = Cluster()
         cluster.start()
