@@ -32,9 +32,9 @@ class EffectNotPerformed(Exception):
 class Receipt:
     """Terminal evidence for one operation.
 
-    `outcome` is `completed` or `rejected`; `source` says where it came from (`native`: the tool returned under
-    its own dispatch; `late`: it returned after the dispatch was given up; `lookup`, `supplied`, `journal`: reconciliation).
-    `digest` is the hex SHA-256 of the canonical result that was kept.
+    `outcome` is `completed` or `rejected`; `source` says where it came from (`native`: the tool returned under its
+    own dispatch; `late`: it returned after the dispatch was given up; `lookup`, `supplied`, `journal`:
+    reconciliation). `digest` is the hex SHA-256 of the canonical result that was kept.
     """
 
     operation_id: str

@@ -1,7 +1,8 @@
 """Models: where an agent's next step comes from (DESIGN §12).
 
-A provider turns the part of a model name after its prefix into a pydantic-ai `Model`; everything the runtime says to a
-model goes through that library's direct request interface, so a scripted model, a rule and a vendor's model are one kind.
+A provider turns the part of a model name after its prefix into a pydantic-ai `Model`; everything the runtime says to
+a model goes through that library's direct request interface, so a scripted model, a rule and a vendor's model are one
+kind.
 """
 
 from __future__ import annotations

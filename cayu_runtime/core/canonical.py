@@ -1,7 +1,7 @@
 """Canonical JSON, digests, and values made safe to store (DESIGN §5, §11).
 
-Arguments are refused when they can't be represented exactly; results never are: what has happened must be recordable, so
-`storable` tags what JSON can't say.
+Arguments are refused when they can't be represented exactly; results never are: what has happened must be recordable,
+so `storable` tags what JSON can't say.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def digest(value: Any) -> bytes:
 
 
 def storable(value: Any, depth: int = 0) -> Any:
-    """`value` as JSON that every database and client takes. Never fails: what JSON can't say becomes a tagged object."""
+    """`value` as JSON that every database and client takes. Never fails: what JSON can't say is tagged."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -146,7 +146,7 @@ def _expired(change: Change, approval: Approval, answer: Answer, actor: Actor) -
     close_expired(change, approval, tried_by=actor.subject, tried_by_name=actor.name, tried=answer.verdict)
     _route(change, approval.call)
     return ApprovalExpired(
-        f"The time to decide ended at {approval.expires_at:%Y-%m-%d %H:%M:%S} UTC. Nothing ran; the agent may ask again."
+        f"The time to decide ended at {_at(approval.expires_at)}. Nothing ran; the agent may ask again."
     )
 
 

@@ -38,7 +38,9 @@ def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
 
 
 def record_intent(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None) -> Dispatch | None:
-    """T3. Checks everything again under the lock, by the database's clock. None: refused, and the call has its result."""
+    """T3. Checks everything again under the lock, by the database's clock. None: refused, and the call has its
+    result.
+    """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
         if approval is not None:
@@ -154,7 +156,8 @@ def close_call(
         reason = outcome.classification
     else:
         executed = done or effect is None
-        result = results.from_tool("completed" if done else "failed", outcome.result, executed=executed)
+        hide = effect.idempotency_key if effect else ""
+        result = results.from_tool("completed" if done else "failed", outcome.result, executed=executed, hide=hide)
         reason = "" if done else "tool_error"
     change.move(call, "completed" if done else "failed", result=result, reason=reason)
     receipt = None
@@ -215,7 +218,8 @@ def needs_intent(call: ToolCall, work: OpenRound) -> bool:
 def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done | NotDone) -> None:
     """A tool returned after its lease was lost. Under its own dispatch_id this still is evidence (DESIGN §6).
 
-    While the effect is unknown it settles it; afterwards it is kept beside what was decided, and marked if it contradicts.
+    While the effect is unknown it settles it; afterwards it is kept beside what was decided, and marked if it
+    contradicts.
     """
     with transition(lease.session) as change:
         call = ToolCall.objects.select_related("round").get(pk=call_id)

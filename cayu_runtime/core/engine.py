@@ -1,4 +1,4 @@
-"""The one normal path: claim a session, go on from what its rows say, until it waits for someone or ends (DESIGN §6)."""
+"""The one normal path: claim a session and go on from what its rows say, until it waits or ends (DESIGN §6)."""
 
 from __future__ import annotations
 

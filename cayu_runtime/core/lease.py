@@ -72,7 +72,8 @@ def renew(lease: Lease) -> bool:
 
 
 class Keeper:
-    """Renews a lease each third of its length from a thread, until left, or until the running operation's deadline is over.
+    """Renews a lease each third of its length from a thread, until left, or until the running operation's deadline is
+    over.
 
     A tool or a model that hangs past its deadline thus loses its session: somebody else may then decide what is true.
     """

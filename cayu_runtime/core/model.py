@@ -69,7 +69,9 @@ def _model(agent: Agent) -> Model:
 
 @lru_cache(maxsize=64)
 def named_model(name: str) -> Model:
-    """The model of a name `prefix:rest`: from `CAYU_PROVIDERS` if the prefix stands there, else from the model library."""
+    """The model of a name `prefix:rest`: from `CAYU_PROVIDERS` if the prefix stands there, else from the model
+    library.
+    """
     prefix, _, rest = name.partition(":")
     path = settings.CAYU_PROVIDERS.get(prefix)
     if path:

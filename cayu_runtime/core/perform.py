@@ -115,7 +115,8 @@ def _problem(answer: Any) -> str:
 
 
 def _raised(classification: str, error: BaseException, arguments: dict[str, Any], ctx: ToolContext) -> Ambiguous:
-    types, cause = [], error
+    types: list[str] = []
+    cause: BaseException | None = error
     while cause is not None and len(types) < 5:
         types.append(type(cause).__name__)
         cause = cause.__cause__ or cause.__context__

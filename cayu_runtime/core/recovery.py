@@ -14,7 +14,10 @@ from .rounds import OpenRound, route
 from .transitions import Change, transition
 
 MAX_LOST = 2
-LOST = {"classification": "worker_lost", "message": "The worker was lost while the tool may have been running."}
+LOST: dict[str, object] = {
+    "classification": "worker_lost",
+    "message": "The worker was lost while the tool may have been running.",
+}
 
 
 def recover(lease: Lease, work: OpenRound | None) -> bool:

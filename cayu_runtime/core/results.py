@@ -1,7 +1,7 @@
 """The one result that every call ends with, and the transcript entries made of them (DESIGN §3).
 
-A transcript entry is written in the model library's serialised form without importing it: only a worker that asks a model pays
-for that import.
+A transcript entry is written in the model library's serialised form without importing it: only a worker that asks a
+model pays for that import.
 """
 
 from __future__ import annotations
@@ -48,10 +48,23 @@ def call_result(
     return result
 
 
-def from_tool(status: str, result: ToolResult, *, executed: bool) -> dict[str, Any]:
-    return call_result(
+def from_tool(status: str, result: ToolResult, *, executed: bool, hide: str = "") -> dict[str, Any]:
+    """A tool's result as it is stored. `hide` (the idempotency key) is taken out wherever the downstream echoed it."""
+    made = call_result(
         status, executed=executed, content=result.content, structured=result.structured, artifacts=result.artifacts
     )
+    hidden: dict[str, Any] = _without(made, hide) if hide else made
+    return hidden
+
+
+def _without(value: Any, secret: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(secret, "[idempotency key]")
+    if isinstance(value, dict):
+        return {_without(key, secret): _without(entry, secret) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_without(entry, secret) for entry in value]
+    return value
 
 
 def _bounded_json(value: Any, limit: int) -> Any:

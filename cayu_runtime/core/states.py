@@ -1,8 +1,8 @@
 """Every state and every legal move, once, as data (DESIGN §3).
 
-`State.moves` lists where a row may go from there; a move that is not listed is refused by `transitions.Change.move`, and a
-state that is not listed is refused by a CHECK in the database. `State.note` says who moves the row on, and what a crash in
-that state means.
+`State.moves` lists where a row may go from there; a move that is not listed is refused by `transitions.Change.move`,
+and a state that is not listed is refused by a CHECK in the database. `State.note` says who moves the row on, and what
+a crash in that state means.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ EFFECT = Machine(
         ),
         "receipted": State(
             ("completed", "manual_review"),
-            "A receipt is held and a verifier has not spoken. After a crash the next claimant verifies, never dispatches.",
+            "A receipt is held, a verifier has not spoken. After a crash the next claimant verifies, never dispatches.",
         ),
         "outcome_unknown": State(
             ("completed", "receipted", "rejected", "safe_to_retry", "manual_review"),

@@ -6,8 +6,9 @@
         change.session_to("pending", runnable_at=change.now)
         change.wake()
 
-One transaction: lock the session's row, read the database's clock, move rows by conditional UPDATE whose row count must be 1,
-append events to the chain, write the session row once, ring the doorbell. All of it commits or none. Nothing else moves a row.
+One transaction: lock the session's row, read the database's clock, move rows by conditional UPDATE whose row count
+must be 1, append events to the chain, write the session row once, ring the doorbell. All of it commits or none.
+Nothing else moves a row.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def chain_hash(previous: bytes, owner: UUID, seq: int, kind: str, at: datetime, 
 
 
 class Change:
-    """What one transition writes. `session` is the locked row as it will be, `now` the database's clock after the lock."""
+    """What one transition writes. `session` is the locked row as it will be, `now` the database's clock after the
+    lock.
+    """
 
     def __init__(self, session: Session, now: datetime, *, new: bool = False) -> None:
         self.session = session
@@ -61,7 +64,9 @@ class Change:
         self._wake = False
 
     def move(self, row: models.Model, to: str, **values: Any) -> None:
-        """Move a row of this session to state `to`. LostRace if it is no longer as it was read; IllegalMove if not listed."""
+        """Move a row of this session to state `to`. LostRace if it is no longer as it was read; IllegalMove if not
+        listed.
+        """
         kind = type(row)
         machine = MACHINES[kind]
         source: str = row.state  # type: ignore[attr-defined]
@@ -116,7 +121,9 @@ class Change:
         )
 
     def session_to(self, state: str, **values: Any) -> None:
-        """Move the session itself. What the new state can't have (lease, back-off, interruption, end) is cleared here."""
+        """Move the session itself. What the new state can't have (lease, back-off, interruption, end) is cleared
+        here.
+        """
         session = self.session
         if not self._new and not states.SESSION.allows(session.state, state):
             raise IllegalMove(f"session: {session.state} → {state} is not a legal move.")
@@ -164,7 +171,9 @@ class Change:
 
 @contextmanager
 def transition(session: UUID, *, tenant: UUID | None = None, fence: int | None = None) -> Iterator[Change]:
-    """One durable transition of one session. With `fence`, only while that lease still holds the session (else Fenced)."""
+    """One durable transition of one session. With `fence`, only while that lease still holds the session (else
+    Fenced).
+    """
     with transaction.atomic(durable=True):
         rows = Session.objects.select_for_update(no_key=True, of=("self",)).filter(pk=session)
         row = (rows if tenant is None else rows.filter(tenant=tenant)).first()
@@ -211,7 +220,7 @@ def _update(model: type[models.Model], values: dict[str, Any], guard: dict[str, 
 def _insert_shape(model: type[models.Model]) -> tuple[str, str, tuple[models.Field[Any, Any], ...]]:
     quote = connection.ops.quote_name
     fields = tuple(f for f in model._meta.concrete_fields if not isinstance(f, models.AutoField))
-    columns = ", ".join(quote(f.column) for f in fields)
+    columns = ", ".join(quote(str(f.column)) for f in fields)
     head = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES "  # noqa: S608  names come from the models
     return head, "(" + ", ".join(["%s"] * len(fields)) + ")", fields
 

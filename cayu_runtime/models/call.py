@@ -15,8 +15,9 @@ from .tenant import Tenant
 class ToolCall(models.Model):
     """One call of one tool with its effective arguments, its policy decision, its state and its one result.
 
-    `arguments` is what was digested and what the tool gets. `version` counts their content: an edit raises it. `reason` says
-    why a blocked, failed or unknown call is so. `runs` counts starts of the tool, `lost` the workers that were lost with it.
+    `arguments` is what was digested and what the tool gets. `version` counts their content: an edit raises it.
+    `reason` says why a blocked, failed or unknown call is so. `runs` counts starts of the tool, `lost` the workers
+    that were lost with it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

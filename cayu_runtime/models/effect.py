@@ -18,8 +18,8 @@ VERIFICATIONS = ("passed", "failed", "inconclusive")
 class EffectRecord(models.Model):
     """The act-once ledger entry of an IDEMPOTENT or EXTERNAL call. Its id is the public one; the key stays inside.
 
-    `dispatch_id` is written before the tool runs and names the latest dispatch. `receipt` is terminal evidence; `verification` a
-    fresh read of the downstream state, never the receipt itself. `revision` grows with each change.
+    `dispatch_id` is written before the tool runs and names the latest dispatch. `receipt` is terminal evidence;
+    `verification` a fresh read of the downstream state, never the receipt itself. `revision` grows with each change.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

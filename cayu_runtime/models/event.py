@@ -11,8 +11,8 @@ from .tenant import Tenant
 class Event(models.Model):
     """Append-only audit and stream record (a trigger refuses change).
 
-    (session, seq) is unique and gapless. `hash` is SHA-256 over the previous event's hash and this event's content; the head of
-    the chain stands on the session row.
+    (session, seq) is unique and gapless. `hash` is SHA-256 over the previous event's hash and this event's content;
+    the head of the chain stands on the session row.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -16,9 +16,12 @@ else:
 class JSONTextField(TextField):
     """JSON kept as its text.
 
-    Escapes stay escapes, so a NUL or half a surrogate pair in a tool's answer can't make a database refuse the row after the
-    effect has happened; and the stored text is the one that was digested.
+    Escapes stay escapes, so a NUL or half a surrogate pair in a tool's answer can't make a database refuse the row
+    after the effect has happened; and the stored text is the one that was digested.
     """
+
+    _pyi_private_set_type: Any
+    _pyi_private_get_type: Any
 
     description = "JSON text"
 
@@ -37,6 +40,8 @@ class JSONTextField(TextField):
 
 class DigestField(models.BinaryField):
     """A SHA-256 as its 32 bytes."""
+
+    _pyi_private_get_type: bytes
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> bytes | None:
         return None if value is None else bytes(value)

@@ -13,8 +13,8 @@ class Session(models.Model):
     """One durable run of one agent. Its row is the lock that every transition of the run takes.
 
     The lease (`lease_owner`, `lease_until`) says who holds it, `fence` grows with each claim and stands in every
-    worker write. `runnable_at`: null waits for someone, the future is a back-off. `last_seq` and `last_hash` are the head of the
-    event chain, `messages` and `rounds` the next positions.
+    worker write. `runnable_at`: null waits for someone, the future is a back-off. `last_seq` and `last_hash` are the
+    head of the event chain, `messages` and `rounds` the next positions.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -30,7 +30,8 @@ def rule_model(rule: Rule) -> FunctionModel:
 
 def turn_of(messages: list[ModelMessage]) -> Turn:
     """The latest message of the person, and how every call made since it ended."""
-    message, outcomes = "", []
+    message = ""
+    outcomes: list[Outcome] = []
     for entry in messages:
         if not isinstance(entry, ModelRequest):
             continue

@@ -1,6 +1,7 @@
 """A model that says what it was told to say, step by step: for tests and benchmarks.
 
-The step is found by counting the model's own messages in the transcript, so a script goes on at the right place in another process.
+The step is found by counting the model's own messages in the transcript, so a script goes on at the right place in
+another process.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ UNCERTAIN = ("outcome_unknown", "manual_review")
 
 
 def uncertain(tenant: Tenant, after: tuple[datetime, uuid.UUID] | None = None, limit: int = PAGE) -> list[EffectRecord]:
-    """A page of effects whose outcome nobody knows, longest unknown first; `after` is the last row's (unknown_since, id)."""
+    """A page of effects whose outcome nobody knows, longest unknown first; `after` is the last row's (unknown_since,
+    id).
+    """
     rows = EffectRecord.objects.filter(tenant=tenant, state__in=UNCERTAIN).select_related("session", "call")
     if after is not None:
         rows = rows.filter(Q(unknown_since__gt=after[0]) | Q(unknown_since=after[0], id__gt=after[1]))

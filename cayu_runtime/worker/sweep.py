@@ -22,7 +22,9 @@ BATCH = 200
 
 @dataclass(slots=True)
 class Sweep:
-    """One sweeper. It remembers for a lease's length whom it rang for, so that a backlog is not rung for again each second."""
+    """One sweeper. It remembers for a lease's length whom it rang for, so that a backlog is not rung for again each
+    second.
+    """
 
     rung: dict[UUID, float] = field(default_factory=dict)
 
