@@ -11,7 +11,7 @@ def allow_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     execute = BaseDatabaseOperations.execute_sql_flush
 
     def execute_sql_flush(operations: BaseDatabaseOperations, sql_list: list[str]) -> None:
-        connection = connections[operations.connection.alias]  # type: ignore[attr-defined]
+        connection = connections[operations.connection.alias]
         execute(operations, without_triggers(connection, sql_list))
 
     monkeypatch.setattr(BaseDatabaseOperations, "execute_sql_flush", execute_sql_flush)

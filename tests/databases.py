@@ -118,18 +118,20 @@ def _what_is_missing(item: pytest.Item) -> tuple[str, str] | None:
     return None
 
 
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """How many tests were left out, and why, in one place (`-rs` above names each)."""
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """How many tests were left out, and why, in one place (`-rs` above names each), for all runs of one `make test`."""
     reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
-    where = f"Left out on {config.getoption('database')}"
-    if not reasons:
-        terminalreporter.write_line(f"{where}: nothing.")
-        return
-    terminalreporter.write_line(f"{where}: {reasons.total()} tests.")
-    for reason, count in reasons.most_common():
-        terminalreporter.write_line(f"  {count} × {reason}")
+    lines = [f"Left out on {config.getoption('database')}: {reasons.total() or 'nothing'}"]
+    lines += [f"  {count} × {reason}" for reason, count in reasons.most_common()]
+    if record := os.environ.get("CAYU_TEST_LEFT_OUT"):
+        with Path(record).open("a+", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+            file.seek(0)
+            lines = file.read().splitlines()
+    for line in lines:
+        terminalreporter.write_line(line)
 
 
 def _reason(report: Any) -> str:
-    place = report.longrepr
-    return str(place[2] if isinstance(place, tuple) else place).removeprefix("Skipped: ")
+    where = report.longrepr  # (file, line, reason) of a skip; an expected failure has none
+    return str(where[2] if isinstance(where, tuple) else where).removeprefix("Skipped: ")

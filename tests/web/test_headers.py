@@ -1,6 +1,7 @@
 """What every page and file carries, whoever wrote the view."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +44,7 @@ def test_static_files_are_served_with_debug_off_and_nothing_collected(client: Cl
     path = finders.find("admin/css/base.css")
     assert path
     response = client.get(ADMIN_CSS)
-    with open(path, "rb") as file:
-        assert response.content == file.read()
+    assert response.content == Path(path).read_bytes()
     assert response["Content-Type"].startswith("text/css")
     assert client.head(ADMIN_CSS).content == b""
     assert client.get(ADMIN_CSS, headers={"If-None-Match": response["ETag"]}).status_code == 304
