@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ import rfc8785
 MAX_DEPTH = 64
 MAX_BYTES = 1024 * 1024
 MAX_INTEGER = 2**53 - 1
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 class NotCanonical(ValueError):
@@ -113,7 +117,7 @@ def _exact_key(key: Any, path: str) -> str:
 
 
 def _exact_text(value: str, path: str) -> str:
-    if any(0xD800 <= ord(c) <= 0xDFFF for c in value):
+    if _HALF_CHARACTER.search(value):
         raise NotCanonical(f"{path}: the text holds half a character (a lone surrogate). Send valid Unicode.")
     return value
 
@@ -158,7 +162,7 @@ def storable_text(text: str) -> Any:
 def storable_key(key: Any) -> str:
     """Text without NUL and lone surrogates; each is written out as its escape."""
     text = key if isinstance(key, str) else str(key)
-    return "".join(f"\\u{ord(c):04x}" if c == "\0" or 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
+    return _UNSTORABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def bounded(text: str, limit: int) -> str:

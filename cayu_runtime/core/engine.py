@@ -50,7 +50,8 @@ def run_session(session_id: UUID, owner: str) -> None:
     if claimed is None:
         return
     lease = claimed.lease
-    with Keeper(lease) as keeper:
+    log.info("session.claimed", fence=lease.fence, after_crash=claimed.after_crash)
+    with structlog.contextvars.bound_contextvars(tenant=str(lease.tenant)), Keeper(lease) as keeper:
         try:
             _go_on(lease, keeper, after_crash=claimed.after_crash)
         except Fenced:
@@ -91,7 +92,9 @@ def _step(run: Run) -> bool:
     if run.work is None:
         return _model_step(run)
     call = next(c for c in run.work.calls if c.state in ("prepared", "dispatched"))
-    goes_on = _run_call(run, run.work, call)
+    with structlog.contextvars.bound_contextvars(call=str(call.id), tool=call.tool):
+        goes_on = _run_call(run, run.work, call)
+        log.info("call.ended" if call.state != "prepared" else "call.held", state=call.state)
     if run.work.round.state == "settled":
         run.work, run.history = None, None
     return goes_on

@@ -37,7 +37,7 @@ def call_result(
         "status": status,
         "executed": executed,
         "outcome_unknown": outcome_unknown,
-        "content": bounded(storable_key(content), MAX_CONTENT),
+        "content": storable_key(bounded(content, MAX_CONTENT)),
     }
     if reason:
         result["reason"] = clean_text(reason, MAX_REASON)
@@ -73,10 +73,14 @@ def _bounded_json(value: Any, limit: int) -> Any:
     return safe if size <= limit else {"$truncated": f"{size} bytes of JSON; at most {limit} are kept"}
 
 
+def visible(text: str) -> str:
+    """A person's text without control and invisible characters, except line breaks and tabs."""
+    return "".join(c for c in storable_key(text) if c in "\n\t" or c.isprintable()).strip()
+
+
 def clean_text(text: str, limit: int) -> str:
-    """Text of a person, bounded and without control characters except line breaks and tabs."""
-    visible = "".join(c for c in storable_key(text) if c in "\n\t" or c.isprintable())
-    return bounded(visible.strip(), limit)
+    """`visible` text of at most `limit` characters; a cut is said."""
+    return bounded(visible(text), limit)
 
 
 def user_message(text: str, at: datetime) -> dict[str, Any]:

@@ -15,7 +15,7 @@ $$
 
 def create(apps, schema_editor):
     if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute(POSTGRES_FUNCTION)
+        schema_editor.execute(POSTGRES_FUNCTION, params=None)
     for table in TABLES:
         for statement in statements(schema_editor.connection.vendor, table):
             schema_editor.execute(statement)

@@ -30,11 +30,11 @@ def start_session(tenant: Tenant, actor: Actor, *, agent: str, text: str, sessio
     if declared is None:
         known = ", ".join(sorted(registry.agents())) or "none"
         raise InvalidRequest(f"There is no agent {agent!r}. The agents are: {known}.")
-    message = results.clean_text(text, MAX_TEXT + 1)
+    message = results.visible(text)
     if not message:
         raise InvalidRequest("Say what the agent should do; the message is empty.")
     if len(message) > MAX_TEXT:
-        raise InvalidRequest(f"The message has {len(text)} characters; at most {MAX_TEXT} are accepted.")
+        raise InvalidRequest(f"The message has {len(message)} characters; at most {MAX_TEXT} are accepted.")
     if session_id and not SESSION_ID.fullmatch(session_id):
         raise InvalidRequest("A session_id has 1 to 80 letters, digits, '.', '_' or '-'.")
     session = Session(
