@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class CayuReviewConfig(AppConfig):
+    name = "cayu_review"
+    verbose_name = "People and review"
+    default_auto_field = "django.db.models.BigAutoField"
