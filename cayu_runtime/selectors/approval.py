@@ -46,6 +46,14 @@ def count_waiting(tenant: Tenant) -> int:
     return len(Approval.objects.filter(tenant=tenant, state="pending").values_list("id")[:COUNT_LIMIT])
 
 
+def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID], now: datetime) -> uuid.UUID | None:
+    """What this person can decide next: the first after `after` in the queue's order, else the first of all."""
+    rows = Approval.objects.filter(tenant=tenant, state="pending", expires_at__gt=now)
+    rows = rows.exclude(four_eyes=True, requester=subject).order_by("expires_at", "id").values_list("id", flat=True)
+    later = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
+    return later.first() or rows.first()
+
+
 def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
     rows = Approval.objects.select_related("call", "call__effect", "session", "decided_by")
     return rows.filter(tenant=tenant, pk=approval_id).first()
@@ -53,5 +61,6 @@ def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
 
 def last_decision(tenant: Tenant) -> Decision | None:
     """The latest decision of the tenant, for an empty queue's truth."""
-    newest = Approval.objects.filter(tenant=tenant, decided_at__isnull=False).order_by("-decided_at").first()
+    decided = Approval.objects.filter(tenant=tenant, decided_at__isnull=False).select_related("decided_by")
+    newest = decided.order_by("-decided_at").first()
     return newest.decided_by if newest else None
