@@ -160,7 +160,7 @@ class Children:
         for child in reversed(self._running):
             child.end()
         self._running.clear()
-        end_leftovers(self.folder, ORPHAN_SECONDS)
+        end_leftovers(self.folder, KILL_SECONDS)
 
     def _look_after_all(self) -> None:
         for child in self._running:
@@ -196,13 +196,15 @@ def end_leftovers(folder: Folder, grace: float) -> int:
 
     A child is known by its process id together with its time of start, so that a number which the system has given
     to somebody else since is left alone. Where /proc shows environments, what the children started is found as well.
-    Only the children get the SIGTERM (it is theirs to end what they started); who is left after `grace` is killed.
+    Only the children get the SIGTERM, and `grace` to end themselves and what they started; orphans are to end by
+    themselves. Who is left then is killed.
     """
     children = _recorded_children(folder)
     left = children | {pid: who for pid in _marked_pids(folder) if (who := identity(pid)) is not None}
     for pid in children:
         _send(pid, signal.SIGTERM)
-    for pid in _still_there(left, grace):
+    _still_there(children, grace)
+    for pid in _still_there(left, ORPHAN_SECONDS):
         if pid in children:
             _kill_group(pid)
         _send(pid, signal.SIGKILL)

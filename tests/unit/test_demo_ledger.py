@@ -20,8 +20,6 @@ from cayu_project.demo.ledger import Fault, Server, page
 from cayu_project.demo.ledger_file import Ledger, Order, Refund
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.unit
-
 BODY = {"order_id": "1042", "amount": "25.50", "reason": "damaged"}
 
 

@@ -11,8 +11,6 @@ import pytest
 
 from cayu_project.demo.folder import Folder, FolderError, write_private
 
-pytestmark = pytest.mark.unit
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -24,8 +24,8 @@ from cayu_project.demo.processes import (
 )
 from cayu_project.management.commands.up import _check_ports
 
-pytestmark = pytest.mark.unit
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux: PDEATHSIG and /proc")
+
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,8 @@ from cayu_project.demo.processes import Children, ProcessError, Stopped, StopSig
 ROOT = Path(cayu_project.__file__).resolve().parent.parent
 READY_SECONDS = 60.0
 DRAIN_SECONDS = 10
-# Of what stands in the shell's environment, these would lead the demo away from its own folder.
-NOT_INHERITED = ("REDIS_URL", "DATABASE_LISTEN_URL", "CAYU_PROCESS")
+# Of what stands in the shell's environment, these would lead the demo away from its folder or make it less durable.
+NOT_INHERITED = ("REDIS_URL", "DATABASE_LISTEN_URL", "CAYU_PROCESS", "CAYU_TEST_DURABILITY_OFF")
 
 WELCOME = """
 Cayu is running at {web}/
