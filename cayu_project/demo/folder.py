@@ -42,6 +42,7 @@ class Folder:
         self.path = path.absolute()
         self.secrets_file = self.path / "secrets.json"
         self.environment_file = self.path / "env"
+        self.database_file = self.path / "cayu.sqlite3"
         self.pids_file = self.path / "pids.json"
         self.lock_file = self.path / "up.lock"
 
@@ -68,8 +69,9 @@ class Folder:
             raise FolderError(f"{self.path} cannot be used ({problem.strerror}). Choose another with --var.") from None
 
     def _is_ours(self) -> bool:
-        # The lock is the first thing that is made here, so a start that died at once is known again.
-        return any(file.is_file() for file in (self.lock_file, self.secrets_file, self.environment_file))
+        # A start makes the lock first; another command may have made the database before, and a person `env`.
+        known = (self.lock_file, self.secrets_file, self.environment_file, self.database_file)
+        return any(file.is_file() for file in known)
 
     def secrets(self) -> Secrets:
         """What was made at the first start."""

@@ -66,6 +66,16 @@ def test_somebody_elses_folder_is_left_alone(folder: Folder) -> None:
     assert [file.name for file in folder.path.iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize("name", ["cayu.sqlite3", "env"])
+def test_what_came_before_the_first_start_is_kept(folder: Folder, name: str) -> None:
+    """`manage.py migrate` alone makes the database there, and a person may have written `env`."""
+    folder.path.mkdir(mode=0o755)
+    (folder.path / name).write_text("kept")
+    with folder.held():
+        assert mode(folder.path) == 0o700
+    assert (folder.path / name).read_text() == "kept"
+
+
 def test_a_file_in_the_way_gets_a_sentence(folder: Folder) -> None:
     folder.path.write_text("")
     with pytest.raises(FolderError, match="cannot be used"), folder.held():

@@ -139,7 +139,7 @@ def _environment(folder: Folder, secrets: Secrets, ledger_port: int) -> dict[str
     """What every command on this demo needs, also one that a person starts by hand."""
     return {
         "SECRET_KEY": secrets.secret_key,
-        "DATABASE_URL": f"sqlite:///{quote(str(folder.path / 'cayu.sqlite3'))}",
+        "DATABASE_URL": f"sqlite:///{quote(str(folder.database_file))}",
         "DEBUG": "0",
         "CAYU_ALLOW_SQLITE": "1",
         "CAYU_DEMO": "1",
