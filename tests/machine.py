@@ -1,6 +1,6 @@
 """What the tests of the machine share: people, agents with a tool that counts, and the machine run in this process.
 
-Fixture people: alice asks, bob decides. "T" in CASES is `Counter`: an effect tool that counts its executions downstream.
+Fixture people: alice asks, bob decides. "T" in CASES is `Counter`, an effect tool that counts its executions.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Gate(ToolPolicy):
 
 
 def agent_of(*tools: Tool, policy: ToolPolicy | None = None, rounds: list[list[Call]] | None = None) -> Agent:
-    """An agent that makes the calls of `rounds`, one round after the other (default: each tool once), then says what happened."""
+    """An agent that makes the calls of `rounds`, round by round (default: each tool once), then says what happened."""
     plan = rounds if rounds is not None else [[Call(tool.spec.name, {"to": "x"}) for tool in tools]]
     sizes = [sum(len(r) for r in plan[:n]) for n in range(len(plan) + 1)]
 
@@ -145,4 +145,3 @@ class Machine:
 
     def last_text(self, session: Session) -> str:
         return "".join(part.get("content", "") for part in self.transcript(session)[-1]["parts"])
-

@@ -41,7 +41,8 @@ class Refusal:
 class Authority(Protocol):
     """Named by `CAYU_AUTHORITY`. With none set everything is refused.
 
-    Actions: `start_session`, `stop_session`, `decide` (object: the approval), `view` (object: None).
+    Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session` (the session),
+    `decide` (the approval), `pause_dispatch` (the tenant, or None for the whole deployment).
     """
 
     def may(self, actor: Actor, action: str, obj: Any) -> Permit | Refusal: ...

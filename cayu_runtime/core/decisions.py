@@ -13,7 +13,8 @@ from ..contracts import Actor
 from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, NotFound, StaleVersion
 from ..models import Approval, Decision, EffectRecord, ToolCall, ToolRound
 from . import ids, results
-from .rounds import route
+from .routing import abandon_effect, place_session, settle_round
+from .states import LEASED
 from .transitions import Change, transition
 
 MAX_REASON = 2000
@@ -54,15 +55,18 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             )
         decision = _record(change, approval, answer, actor)
         call = approval.call
+        effect = _effect_of(call)
         if answer.verdict == "approve":
             change.move(approval, "approved", decided_at=change.now, decided_by=decision)
             change.move(call, "prepared")
-            _move_effect(change, call, "authorized")
+            if effect is not None:
+                change.move(effect, "authorized")
         else:
             change.move(approval, "denied", decided_at=change.now, decided_by=decision)
             said = f"Denied by {actor.name}." + (f" Reason: {decision.reason}" if decision.reason else "")
             change.move(call, "denied", result=results.call_result("denied", executed=False, reason=said))
-            _move_effect(change, call, "abandoned")
+            if effect is not None:
+                abandon_effect(change, effect)
         kind = "tool.call.approved" if answer.verdict == "approve" else "tool.call.approval_denied"
         change.event(
             kind,
@@ -96,10 +100,9 @@ def close_expired(change: Change, approval: Approval, effect: EffectRecord | Non
     change.move(approval, "expired", reason="Nobody decided, or nothing was dispatched, in time.")
     said = f"The approval's time ended at {approval.expires_at:%Y-%m-%d %H:%M:%S} UTC. Nothing was done."
     change.move(call, "expired", result=results.call_result("expired", executed=False, reason=said))
-    if effect is None:
-        _move_effect(change, call, "abandoned")
-    else:
-        change.move(effect, "abandoned")
+    effect = effect or _effect_of(call)
+    if effect is not None:
+        abandon_effect(change, effect)
     change.event("tool.call.approval_expired", call=call, approval=str(approval.id), **payload)
 
 
@@ -130,16 +133,16 @@ def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) ->
     return decision
 
 
-def _move_effect(change: Change, call: ToolCall, to: str) -> None:
-    effect = EffectRecord.objects.filter(call=call).first()
-    if effect is not None:
-        change.move(effect, to)
+def _effect_of(call: ToolCall) -> EffectRecord | None:
+    return EffectRecord.objects.filter(call=call).first()
 
 
 def _route(change: Change, call: ToolCall) -> None:
+    """Settle the round if this was its last call. A session that a worker holds is moved on by that worker."""
     calls = list(ToolCall.objects.filter(round=call.round_id).order_by("position"))
-    row = ToolRound.objects.get(pk=call.round_id)
-    route(change, row, calls)
+    settle_round(change, ToolRound.objects.get(pk=call.round_id), calls)
+    if change.session.state not in LEASED:
+        place_session(change, {other.state for other in calls})
 
 
 def _expired(change: Change, approval: Approval, answer: Answer, actor: Actor) -> Conflict:

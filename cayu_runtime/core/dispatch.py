@@ -1,32 +1,50 @@
 """T3 and T4: intent is committed before a tool runs, what came of it after (DESIGN §6).
 
-A call without effect and without a gate skips T3: it runs under the lease alone and leaves one commit.
+T3 reads the kill switch; a paused call stays prepared, and its session tries again later. A call without effect and
+without a gate skips T3: it runs under the lease alone and leaves one commit.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from ..contracts import Agent, Receipt, Tool, ToolContext, ToolEffect
 from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
+from ..selectors.pause import pause_of
 from . import canonical, ids, judgement, results
 from .decisions import close_expired
 from .lease import Lease
 from .perform import Ambiguous, Done, NotDone, Outcome
-from .rounds import OpenRound, route
+from .routing import OpenRound, place_session, route, settle_round
+from .states import CLOSED_CALL, LEASED
 from .transitions import Change, transition
+
+PAUSED_SECONDS = 30.0
+MAX_RUNS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """A committed intent: the tool may run once under it, until the deadline."""
+    """A committed intent: the tool may run once under it, until `deadline`; `until` is that moment on this process's
+    clock.
+    """
 
     dispatch_id: UUID
     deadline: datetime
-    seconds: float
+    until: float
     replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What T3 decided. No dispatch: refused, and the rows say why. `goes_on`: the holder goes on with the session."""
+
+    dispatch: Dispatch | None
+    goes_on: bool
 
 
 def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
@@ -37,39 +55,89 @@ def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
     return tool
 
 
-def record_intent(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None) -> Dispatch | None:
-    """T3. Checks everything again under the lock, by the database's clock. None: refused, and the call has its
-    result.
-    """
+def record_intent(
+    lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None, dispatch_id: UUID, until: float
+) -> Intent:
+    """T3. Everything is checked again under the lock, by the database's clock."""
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        if approval is not None:
-            approval.call = call
-            if approval.expires_at <= change.now:
-                close_expired(change, approval, effect)
-                route(change, work.round, work.calls)
-                return None
-        if tool is None:
-            _block_stale(change, call, effect, approval)
-            route(change, work.round, work.calls)
-            return None
-        dispatch = Dispatch(
-            ids.new_id(), change.now + timedelta(seconds=tool.spec.timeout), tool.spec.timeout, replayed=call.runs > 0
-        )
-        if approval is not None:
-            change.move(approval, "consumed")
-        change.move(call, "dispatched", dispatched_at=change.now, runs=call.runs + 1)
-        if effect is not None:
-            _begin(change, lease, effect, dispatch, "intent_recorded")
-        change.event(
-            "tool.call.started",
-            call=call,
-            dispatch=str(dispatch.dispatch_id),
-            effect=str(effect.id) if effect else None,
-            deadline=dispatch.deadline.isoformat(),
-            replayed=dispatch.replayed,
-        )
+        if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval):
+            assert tool is not None  # _may_begin refuses a call whose tool is gone
+            dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)
+            if approval is not None:
+                change.move(approval, "consumed")
+            return Intent(dispatch, goes_on=True)
+        if call.state == "prepared" and change.session.state == "running":
+            change.session_to("pending", runnable_at=change.now + timedelta(seconds=PAUSED_SECONDS))
+        else:
+            route(change, work)
+        return Intent(None, change.session.state == "running")
+
+
+def _may_begin(
+    change: Change, call: ToolCall, tool: Tool | None, effect: EffectRecord | None, approval: Approval | None
+) -> bool:
+    """Refusals end the call here, except a pause: it leaves the call prepared."""
+    if approval is not None:
+        approval.call = call
+        if approval.expires_at <= change.now:
+            close_expired(change, approval, effect)
+            return False
+    if tool is None:
+        _block_stale(change, call, effect, approval)
+        return False
+    pause = pause_of(change.session.tenant_id, call.tool, change.session.agent)
+    if pause is None:
+        return True
+    if call.reason != "dispatch_paused":
+        change.update(call, reason="dispatch_paused")
+        change.event("tool.call.paused", call=call, reason=pause.reason, by=pause.created_by)
+    return False
+
+
+def _dispatch(
+    change: Change,
+    lease: Lease,
+    call: ToolCall,
+    tool: Tool,
+    effect: EffectRecord | None,
+    dispatch_id: UUID,
+    until: float,
+) -> Dispatch:
+    deadline = change.now + timedelta(seconds=tool.spec.timeout)
+    dispatch = Dispatch(dispatch_id, deadline, until, replayed=call.runs > 0)
+    change.move(call, "dispatched", dispatched_at=change.now, runs=call.runs + 1, reason="")
+    if effect is not None:
+        _begin(change, lease, effect, dispatch, "intent_recorded")
+    change.event(
+        "tool.call.started",
+        call=call,
+        dispatch=str(dispatch.dispatch_id),
+        effect=str(effect.id) if effect else None,
+        deadline=dispatch.deadline.isoformat(),
+        replayed=dispatch.replayed,
+    )
     return dispatch
+
+
+def may_replay(call: ToolCall, tool: Tool | None) -> bool:
+    """Whether an ambiguous run may be repeated once under the same key: IDEMPOTENT, not switched off, not yet
+    repeated.
+    """
+    return call.effect_class == ToolEffect.IDEMPOTENT and call.runs < MAX_RUNS and tool is not None and tool.spec.replay
+
+
+def record_replay(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool, why: Ambiguous) -> Intent:
+    """T3 for the one replay of an ambiguous IDEMPOTENT call: same key and arguments, a new dispatch."""
+    effect = work.effects[call.id]
+    until = time.monotonic() + tool.spec.timeout
+    with transition(lease.session, fence=lease.fence) as change:
+        if change.session.state == "interrupting":
+            close_call(change, call, effect, why)
+            route(change, work)
+            return Intent(None, goes_on=False)
+        close_attempt(change, effect, "superseded", {"outcome": "ambiguous", **why.evidence})
+        return Intent(_dispatch(change, lease, call, tool, effect, ids.new_id(), until), goes_on=True)
 
 
 def _begin(change: Change, lease: Lease, effect: EffectRecord, dispatch: Dispatch, state: str) -> None:
@@ -132,13 +200,13 @@ def context_for(
     )
 
 
-def settle(lease: Lease, work: OpenRound, call: ToolCall, outcome: Outcome) -> bool:
-    """T4: outcome, receipt, events, and with the last call the round's results. False: the session now waits."""
-    effect = work.effects.get(call.id)
+def settle(lease: Lease, work: OpenRound, ended: Sequence[tuple[ToolCall, Outcome]]) -> bool:
+    """T4: outcomes, receipts, events, and with the last call the round's results. False: the session now waits."""
     with transition(lease.session, fence=lease.fence) as change:
         change.set(stalls=0)
-        close_call(change, call, effect, outcome)
-        route(change, work.round, work.calls)
+        for call, outcome in ended:
+            close_call(change, call, work.effects.get(call.id), outcome)
+        route(change, work)
         return change.session.state == "running"
 
 
@@ -166,7 +234,9 @@ def close_call(
         state = "completed" if done else "rejected"
         digest = bytes.fromhex(receipt.digest)
         change.move(effect, state, receipt=receipt.envelope(), receipt_digest=digest)
-        select_attempt(change, effect, {"outcome": state, "receipt_digest": receipt.digest, "source": source})
+        close_attempt(
+            change, effect, "selected", {"outcome": state, "receipt_digest": receipt.digest, "source": source}
+        )
     change.event(
         f"tool.call.{call.state}",
         call=call,
@@ -193,7 +263,7 @@ def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence:
     why = str(evidence.get("classification", "unknown"))
     change.move(call, "outcome_unknown", reason=why)
     change.move(effect, "outcome_unknown", unknown_since=change.now, failure_evidence=canonical.storable(evidence))
-    select_attempt(change, effect, {"outcome": "outcome_unknown", **evidence})
+    close_attempt(change, effect, "selected", {"outcome": "outcome_unknown", **evidence})
     change.event(
         "tool.effect.outcome_unknown",
         call=call,
@@ -203,16 +273,28 @@ def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence:
     )
 
 
-def select_attempt(change: Change, effect: EffectRecord, evidence: dict[str, object]) -> None:
+def close_attempt(change: Change, effect: EffectRecord, state: str, evidence: dict[str, object]) -> None:
     """Close the admitted attempt of an effect with what came of it."""
     attempt = Attempt.objects.filter(effect=effect, state="admitted").first()
     if attempt is not None:
-        change.move(attempt, "selected", evidence=canonical.storable(evidence))
+        change.move(attempt, state, evidence=canonical.storable(evidence))
 
 
 def needs_intent(call: ToolCall, work: OpenRound) -> bool:
     """Whether a call goes through T3: it has an effect, or a person authorised it."""
     return call.effect_class != ToolEffect.NONE or call.id in work.approvals
+
+
+def front_of(work: OpenRound) -> list[ToolCall]:
+    """The ungated NONE calls that are next in the round: none of them waits for a sibling."""
+    front: list[ToolCall] = []
+    for call in work.calls:
+        if call.state in CLOSED_CALL:
+            continue
+        if call.state != "prepared" or needs_intent(call, work):
+            break
+        front.append(call)
+    return front
 
 
 def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done | NotDone) -> None:
@@ -243,7 +325,9 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
             close_call(change, call, effect, outcome, source="late")
             change.add(late)
             calls = list(ToolCall.objects.filter(round=call.round_id).order_by("position"))
-            route(change, call.round, calls)
+            settle_round(change, call.round, calls)
+            if change.session.state not in LEASED:
+                place_session(change, {other.state for other in calls})
             return
         agrees = effect.state == late.evidence["outcome"]
         late.state = "superseded"

@@ -5,69 +5,61 @@ No tool and no model runs here.
 
 from __future__ import annotations
 
-from ..contracts import ToolEffect
+from ..contracts import Agent
 from ..models import ToolCall
 from . import results
-from .dispatch import mark_unknown
+from .dispatch import front_of, mark_unknown, may_replay, tool_for
 from .lease import MAX_STALLS, Lease
-from .rounds import OpenRound, route
+from .perform import Ambiguous
+from .routing import OpenRound, place_session, route
 from .transitions import Change, transition
 
 MAX_LOST = 2
-LOST: dict[str, object] = {
-    "classification": "worker_lost",
-    "message": "The worker was lost while the tool may have been running.",
-}
+WORKER_LOST = Ambiguous(
+    "worker_lost",
+    {"classification": "worker_lost", "message": "The worker was lost while the tool may have been running."},
+)
 
 
-def recover(lease: Lease, work: OpenRound | None) -> bool:
+def recover(lease: Lease, agent: Agent | None, work: OpenRound | None) -> bool:
     """Reclassify what the lost holder left. False: the session now waits for someone."""
     with transition(lease.session, fence=lease.fence) as change:
-        if work is None or work.round.state == "waiting":
-            return _model_step_lost(change)
-        moved = [_reclassify(change, work, call) for call in _in_flight(work)]
-        if any(moved):
-            change.set(stalls=0)
-            route(change, work.round, work.calls)
+        if work is not None:
+            lost = _in_flight(work)
+            for call in lost:
+                _reclassify(change, agent, work, call)
+            if lost:
+                change.set(stalls=0)
+            route(change, work)
+        elif change.session.state == "interrupting":
+            place_session(change, set())
+        elif change.session.stalls >= MAX_STALLS:
+            change.session_to("interrupted", interruption="worker_lost", stopped_by="worker_lost")
+            change.event("session.interrupted", interruption="worker_lost", stalls=change.session.stalls)
         return change.session.state == "running"
 
 
 def _in_flight(work: OpenRound) -> list[ToolCall]:
-    """Calls that may have been running: the dispatched ones, and ungated NONE calls at the front of the round."""
-    found = []
-    for call in work.calls:
-        if call.state == "dispatched":
-            found.append(call)
-        elif call.state == "prepared":
-            if call.effect_class == ToolEffect.NONE and call.id not in work.approvals:
-                found.append(call)
-            break
-    return found
+    """Calls that may have been running: the dispatched ones, else the ungated NONE calls at the front of the round."""
+    dispatched = [call for call in work.calls if call.state == "dispatched"]
+    return dispatched or front_of(work)
 
 
-def _reclassify(change: Change, work: OpenRound, call: ToolCall) -> bool:
+def _reclassify(change: Change, agent: Agent | None, work: OpenRound, call: ToolCall) -> None:
     effect = work.effects.get(call.id)
     if effect is not None:
-        mark_unknown(change, call, effect, LOST)
-        return True
-    lost = call.lost + 1
-    if lost >= MAX_LOST:
-        change.update(call, lost=lost)
-        result = results.call_result(
-            "failed", executed=True, reason="The worker was lost twice while this tool ran (worker_lost)."
-        )
+        tool = tool_for(agent, call) if agent else None
+        if may_replay(call, tool) and change.session.state != "interrupting":
+            change.update(call, lost=call.lost + 1)
+            change.event("tool.call.worker_lost", call=call, lost=call.lost, runs_again=True)
+        else:
+            mark_unknown(change, call, effect, WORKER_LOST.evidence)
+        return
+    change.update(call, lost=call.lost + 1)
+    if call.lost >= MAX_LOST:
+        reason = "The worker was lost twice while this tool ran (worker_lost)."
+        result = results.call_result("failed", executed=True, reason=reason)
         change.move(call, "failed", result=result, reason="worker_lost")
         change.event("tool.call.failed", call=call, status="failed", executed=True, reason="worker_lost")
     else:
-        change.update(call, lost=lost)
-        change.event("tool.call.worker_lost", call=call, lost=lost, runs_again=True)
-    return True
-
-
-def _model_step_lost(change: Change) -> bool:
-    """The lost holder was asking the model: ask again, at most three times in all."""
-    if change.session.stalls < MAX_STALLS:
-        return True
-    change.session_to("interrupted", interruption="worker_lost", stopped_by="worker_lost")
-    change.event("session.interrupted", interruption="worker_lost", stalls=change.session.stalls)
-    return False
+        change.event("tool.call.worker_lost", call=call, lost=call.lost, runs_again=True)

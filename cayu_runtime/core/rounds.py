@@ -3,83 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from ..contracts import Agent, PolicyDecision, ToolEffect
-from ..models import Approval, EffectRecord, Message, Session, ToolCall, ToolRound
+from ..models import Approval, EffectRecord, ToolCall, ToolRound
 from . import canonical, ids, judgement, results
 from .judgement import JudgedCall
 from .lease import Lease
+from .routing import OpenRound, add_message, place_session, route
 from .states import CLOSED_CALL
 from .transitions import Change, transition
 
 
-@dataclass(slots=True)
-class OpenRound:
-    """The open round of a leased session as its holder knows it. Effects and approvals are keyed by call."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What T1 left: the round, if there are calls, and whether the holder goes on with the session."""
 
-    round: ToolRound
-    calls: list[ToolCall]
-    effects: dict[UUID, EffectRecord] = field(default_factory=dict)
-    approvals: dict[UUID, Approval] = field(default_factory=dict)
+    work: OpenRound | None
+    goes_on: bool
 
 
-def load_round(session: UUID) -> OpenRound | None:
-    """The open round of a session, read once per claim."""
-    open_round = ToolRound.objects.filter(session=session).exclude(state="settled").first()
-    if open_round is None:
-        return None
-    calls = list(ToolCall.objects.filter(round=open_round).order_by("position"))
-    effects = EffectRecord.objects.filter(call__in=calls)
-    approvals = Approval.objects.filter(call__in=calls, state__in=("pending", "approved"))
-    return OpenRound(open_round, calls, {e.call_id: e for e in effects}, {a.call_id: a for a in approvals})
-
-
-def record_step(lease: Lease, body: Any, usage: dict[str, Any], judged: Sequence[JudgedCall]) -> OpenRound | None:
+def record_step(lease: Lease, body: Any, usage: dict[str, Any], judged: Sequence[JudgedCall]) -> Recorded:
     """T1: transcript, round, calls, decisions, effects, approvals and events of one model response, at once.
 
-    Returns the open round, or None when there is nothing to run: no calls (the session is completed), or every call was
-    blocked (their results are in the transcript and the model goes on).
+    No calls: the session is completed. Every call blocked: their results are in the transcript and the model goes on. A
+    gate: the session is interrupted and the lease released. A stop: the response is dropped, nothing of it is kept.
     """
     with transition(lease.session, fence=lease.fence) as change:
         session = change.session
+        if session.state == "interrupting":
+            place_session(change, set())
+            return Recorded(None, goes_on=False)
         change.set(steps=session.steps + 1, stalls=0)
         add_message(change, "model", body)
         change.event("model.completed", step=session.steps, usage=usage, calls=len(judged))
         if not judged:
             change.session_to("completed")
             change.event("session.completed", steps=session.steps)
-            return None
+            return Recorded(None, goes_on=False)
         work = _add_round(change, judged)
-        route(change, work.round, work.calls)
-    return None if work.round.state == "settled" else work
-
-
-def stop_session(lease: Lease, why: str, kind: str, **payload: Any) -> None:
-    """The holder gives the session up for a reason that a person or a new message lifts (`limit_reached`, …)."""
-    with transition(lease.session, fence=lease.fence) as change:
-        change.event(kind, **payload)
-        change.session_to("interrupted", interruption=why, stopped_by=why)
-        change.event("session.interrupted", interruption=why)
-
-
-def release_lease(lease: Lease) -> None:
-    """Give a session back as runnable at once: the slice is over, or the worker stops."""
-    with transition(lease.session, fence=lease.fence) as change:
-        change.session_to("pending", runnable_at=change.now)
-        change.wake()
-
-
-def add_message(change: Change, role: str, body: Any) -> None:
-    session = change.session
-    position = change.next("messages")
-    row = Message(
-        tenant_id=session.tenant_id, session=session, position=position, role=role, body=body, created_at=change.now
-    )
-    change.add(row)
+        if work.round.state != "settled":
+            route(change, work)
+        return Recorded(work, session.state == "running")
 
 
 def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
@@ -111,7 +78,8 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
     change.add(*work.effects.values())
     change.add(*work.approvals.values())
     if row.state == "settled":
-        add_message(change, "tools", results.results_message(work.calls, change.now))
+        work.results = results.results_message(work.calls, change.now)
+        add_message(change, "tools", work.results)
     return work
 
 
@@ -208,40 +176,6 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall) -> Approva
         policy=call.policy,
     )
     return approval
-
-
-def route(change: Change, row: ToolRound, calls: Sequence[ToolCall]) -> None:
-    """After calls of a round moved: settle it or let it execute, and put the session where that leaves it."""
-    states = {call.state for call in calls}
-    if row.state != "settled":
-        if states <= set(CLOSED_CALL):
-            add_message(change, "tools", results.results_message(calls, change.now))
-            change.move(row, "settled")
-        elif row.state == "waiting" and not states & {"awaiting_approval", "awaiting_answer"}:
-            change.move(row, "executing")
-    interruption = interruption_of(change.session, states)
-    session = change.session
-    if interruption is not None:
-        if session.state != "interrupted" or session.interruption != interruption:
-            change.session_to("interrupted", interruption=interruption)
-            change.event("session.interrupted", interruption=interruption)
-    elif session.state == "interrupted":
-        change.session_to("pending", runnable_at=change.now)
-        change.event("session.resumed")
-        change.wake()
-
-
-def interruption_of(session: Session, call_states: set[str]) -> str | None:
-    """Why this session waits, given the states of its open round's calls: the first that applies (DESIGN §3)."""
-    if "outcome_unknown" in call_states:
-        return "effect_outcome_unknown"
-    if "awaiting_answer" in call_states:
-        return "user_input_required"
-    if "awaiting_approval" in call_states:
-        return "approval_required"
-    if session.client_driven:
-        return "client_execution"
-    return session.stopped_by
 
 
 def agent_limits_reached(agent: Agent, session_steps: int, calls: int) -> str | None:

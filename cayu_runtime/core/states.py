@@ -43,7 +43,7 @@ SESSION = Machine(
             "Runnable, nobody holds it: a worker claims it by wake-up or sweep. A crash means nothing.",
         ),
         "running": State(
-            ("running", "pending", "interrupted", "interrupting", "completed", "failed"),
+            ("pending", "interrupted", "interrupting", "completed", "failed"),
             "A lease holds it; the holder moves it on. After a crash the sweep wakes a worker when the lease ends.",
         ),
         "interrupting": State(
@@ -153,11 +153,11 @@ EFFECT = Machine(
         ),
         "manual_review": State(
             ("completed", "receipted", "rejected", "safe_to_retry"),
-            "Evidence is missing or contradicts. Better evidence settles it, through a person.",
+            "Evidence is missing or contradicts. Better evidence settles it, through a person. A crash means nothing.",
         ),
         "safe_to_retry": State(
             ("authorized", "rejected", "manual_review"),
-            "Proved that it did not happen. A fresh approval may allow one more dispatch.",
+            "Proved that it did not happen. A fresh approval may allow one more dispatch. A crash means nothing.",
         ),
         "completed": State((), "A receipt proves it."),
         "rejected": State((), "Proved, or definitely stated, that it was not done."),
@@ -190,7 +190,10 @@ PROPOSAL = Machine(
     "proposal",
     ("open",),
     {
-        "open": State(("used", "withdrawn", "expired"), "Its action uses it, or it is withdrawn, or time expires it."),
+        "open": State(
+            ("used", "withdrawn", "expired"),
+            "Its action uses it, or it is withdrawn, or time expires it. A crash means nothing.",
+        ),
         "used": State((), "Its action was dispatched."),
         "withdrawn": State((), "Its action was denied or revoked, or its session abandoned."),
         "expired": State((), "Never used in time."),
@@ -201,7 +204,10 @@ QUESTION = Machine(
     "question",
     ("pending",),
     {
-        "pending": State(("answered", "expired", "cancelled"), "A person answers, or the deadline expires it."),
+        "pending": State(
+            ("answered", "expired", "cancelled"),
+            "A person answers, or the deadline expires it. A crash means nothing.",
+        ),
         "answered": State((), "A person answered."),
         "expired": State((), "Nobody answered in time."),
         "cancelled": State((), "Withdrawn with what it belonged to."),

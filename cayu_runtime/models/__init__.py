@@ -7,6 +7,7 @@ from .call import ToolCall
 from .effect import EffectRecord
 from .event import Event
 from .message import Message
+from .pause import DispatchPause
 from .proposal import Proposal
 from .question import Question
 from .round import ToolRound
@@ -18,6 +19,7 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "Decision",
+    "DispatchPause",
     "EffectRecord",
     "Event",
     "Message",

@@ -49,9 +49,9 @@ def count_waiting(tenant: Tenant) -> int:
 def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID], now: datetime) -> uuid.UUID | None:
     """What this person can decide next: the first after `after` in the queue's order, else the first of all."""
     rows = Approval.objects.filter(tenant=tenant, state="pending", expires_at__gt=now)
-    rows = rows.exclude(four_eyes=True, requester=subject).order_by("expires_at", "id").values_list("id", flat=True)
-    later = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
-    return later.first() or rows.first()
+    ids = rows.exclude(four_eyes=True, requester=subject).order_by("expires_at", "id").values_list("id", flat=True)
+    later = ids.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
+    return later.first() or ids.first()
 
 
 def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:

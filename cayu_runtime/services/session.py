@@ -9,9 +9,9 @@ from .. import registry
 from ..contracts import Actor
 from ..core import ids, results
 from ..core.canonical import bounded
-from ..core.rounds import add_message
-from ..core.transitions import new_session
-from ..errors import Conflict, InvalidRequest
+from ..core.routing import add_message, request_stop
+from ..core.transitions import new_session, transition
+from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Session, Tenant
 from . import authority
 
@@ -64,4 +64,26 @@ def start_session(tenant: Tenant, actor: Actor, *, agent: str, text: str, sessio
         raise Conflict(
             f"There is a session {session.session_id!r} already. Choose another id, or read that one."
         ) from None
+    return session
+
+
+def interrupt_session(tenant: Tenant, actor: Actor, session_id: str, *, reason: str = "") -> Session:
+    """Stop a session.
+
+    What waits for a person is cancelled, what is authorised and not begun ends undone, what runs ends by its effect
+    class. Then it is `interrupted(operator_requested)`, or waits for evidence if an outcome is unknown. A running
+    session stops at its holder's next write. Conflict when it has ended; asking twice changes nothing.
+    """
+    found = Session.objects.filter(tenant=tenant, session_id=session_id).first()
+    if found is None:
+        raise NotFound("There is no such session.")
+    authority.require(actor, "interrupt_session", found)
+    with transition(found.pk, tenant=tenant.pk) as change:
+        session = change.session
+        if session.state in ("completed", "failed"):
+            raise Conflict(f"This session is {session.state} already; there is nothing to stop.")
+        if session.stopped_by != "operator_requested":
+            said = results.clean_text(reason, 500)
+            change.event("session.stop_requested", by=actor.subject, by_name=actor.name, reason=said)
+            request_stop(change)
     return session

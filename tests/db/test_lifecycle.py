@@ -1,13 +1,24 @@
 """CASES A and B as far as one process shows them: what is asked, decided, run and told, in rows."""
 
+import threading
 from datetime import timedelta
 
 import pytest
+from django_q.models import OrmQ
 
-from cayu_runtime import Call, EffectNotPerformed, ToolEffect, ToolResult
+from cayu_runtime import Agent, Call, EffectNotPerformed, Limits, Reply, ToolEffect, ToolResult, registry
 from cayu_runtime.core import clock, decisions
-from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, DigestMismatch, InvalidRequest, NotFound, StaleVersion
+from cayu_runtime.errors import (
+    AlreadyDecided,
+    ApprovalExpired,
+    Conflict,
+    DigestMismatch,
+    InvalidRequest,
+    NotFound,
+    StaleVersion,
+)
 from cayu_runtime.models import Approval, Attempt, Event
+from cayu_runtime.services.session import start_session
 from cayu_runtime.worker import sweep
 from tests.machine import Counter, Gate, Machine, agent_of
 
@@ -240,8 +251,6 @@ def test_a_result_that_is_no_result_leaves_the_outcome_unknown_and_is_not_kept(m
 
 
 def test_a_tool_past_its_deadline_is_unknown_and_left_behind(machine):
-    import threading
-
     gate = threading.Event()
     tool = Counter(does=lambda ctx, args: gate.wait(10), timeout=0.1)
     session = machine.start(agent_of(tool, policy=ASK))
@@ -316,8 +325,6 @@ def test_a_model_that_fails_stops_the_session_and_says_so(machine):
     def broken(turn):
         raise RuntimeError("no more tokens")
 
-    from cayu_runtime import Agent, registry
-
     registry.register_for_test(Agent("broken", broken))
     session = machine.start(registry.find_agent("broken"))
     assert (session.state, session.interruption) == ("interrupted", "model_unavailable")
@@ -339,8 +346,6 @@ def test_a_call_id_of_an_earlier_round_is_another_call(machine):  # B10
 
 
 def test_an_agent_that_never_ends_is_stopped_at_its_limit(machine):
-    from cayu_runtime import Agent, Limits, Reply, registry
-
     tool = Counter("read", ToolEffect.NONE)
     endless = Agent("endless", lambda turn: Reply(calls=(Call("read", {}),)), tools=(tool,), limits=Limits(max_steps=3))
     registry.register_for_test(endless)
@@ -370,8 +375,6 @@ def test_any_number_of_wakeups_runs_a_session_once(machine):  # B11, one after a
 
 
 def test_the_sweep_rings_once_for_what_lost_its_wakeup(machine):  # B11
-    from django_q.models import OrmQ
-
     session = machine.start(agent_of(Counter(), policy=ASK), run=False)
     OrmQ.objects.all().delete()
     sweeper = sweep.Sweep()
@@ -382,9 +385,6 @@ def test_the_sweep_rings_once_for_what_lost_its_wakeup(machine):  # B11
 
 def test_starting_refuses_what_cannot_be_run(machine):
     agent = agent_of(Counter())
-    from cayu_runtime.errors import Conflict
-    from cayu_runtime.services.session import start_session
-
     start_session(machine.tenant, machine.alice, agent=agent.name, text="go", session_id="mine")
     for wrong in ({"agent": "nobody"}, {"text": " \x07 "}, {"text": "x" * 40_000}, {"session_id": "a b"}):
         with pytest.raises(InvalidRequest):

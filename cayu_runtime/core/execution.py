@@ -1,0 +1,187 @@
+"""Running what is next in an open round: T3, the tool, T4, surely (DESIGN §6).
+
+Contiguous NONE calls that are parallel-safe run side by side; every other call is a barrier.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import structlog
+from django.db import InterfaceError, OperationalError, connection
+
+from ..contracts import Agent, Tool
+from ..errors import Fenced, LostRace
+from ..models import Session, ToolCall
+from . import clock, ids
+from .dispatch import (
+    Dispatch,
+    Intent,
+    context_for,
+    front_of,
+    may_replay,
+    needs_intent,
+    record_intent,
+    record_late,
+    record_replay,
+    settle,
+    tool_for,
+)
+from .lease import Keeper, Lease, lease_length
+from .perform import Ambiguous, Outcome, perform
+from .recovery import WORKER_LOST
+from .routing import OpenRound, load_round
+
+log = structlog.get_logger(__name__)
+
+RETRY_SECONDS = 0.2
+MAX_PARALLEL = 8
+TOOL_GONE = Ambiguous("tool_gone", {"classification": "tool_gone", "message": "The tool is not registered any more."})
+DATABASE_AWAY = (OperationalError, InterfaceError)
+
+
+def run_next(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound) -> bool:
+    """Run the next call, or the next few side by side. False: the session waits or has ended, the lease is released."""
+    front = _parallel_front(agent, work)
+    if len(front) > 1:
+        return _run_together(lease, keeper, agent, session, work, front)
+    call = next(c for c in work.calls if c.state in ("prepared", "dispatched"))
+    with structlog.contextvars.bound_contextvars(call=str(call.id), tool=call.tool):
+        goes_on = _run_call(lease, keeper, agent, session, work, call)
+        log.info("call.held" if call.state == "prepared" else "call.ended", state=call.state)
+    return goes_on
+
+
+def _parallel_front(agent: Agent, work: OpenRound) -> list[tuple[ToolCall, Tool]]:
+    front: list[tuple[ToolCall, Tool]] = []
+    for call in front_of(work):
+        tool = tool_for(agent, call)
+        if tool is None or not tool.spec.parallel_safe:
+            break
+        front.append((call, tool))
+    return front[:MAX_PARALLEL]
+
+
+def _run_together(
+    lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound, front: list[tuple[ToolCall, Tool]]
+) -> bool:
+    contexts = [context_for(agent, session, call, None, None, tool.spec.timeout) for call, tool in front]
+    with ThreadPoolExecutor(len(front)) as pool:
+        running = [
+            pool.submit(perform, tool, ctx, call.arguments) for (call, tool), ctx in zip(front, contexts, strict=True)
+        ]
+        outcomes = [future.result() for future in running]
+    ended = [(call, outcome) for (call, _), outcome in zip(front, outcomes, strict=True)]
+    return _settle_surely(lease, work, ended, None)
+
+
+def _run_call(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound, call: ToolCall) -> bool:
+    tool = tool_for(agent, call)
+    if call.state == "dispatched":
+        return _run_again(lease, keeper, agent, session, work, call, tool)
+    if tool is not None and not needs_intent(call, work):
+        ctx = context_for(agent, session, call, None, None, tool.spec.timeout)
+        return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)
+    intent = _intend_surely(lease, work, call, tool)
+    if intent.dispatch is None or tool is None:
+        return intent.goes_on
+    return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)
+
+
+def _run_dispatched(
+    lease: Lease,
+    keeper: Keeper,
+    agent: Agent,
+    session: Session,
+    work: OpenRound,
+    call: ToolCall,
+    tool: Tool,
+    dispatch: Dispatch,
+) -> bool:
+    """The tool, under a committed intent; an ambiguous IDEMPOTENT call once more under the same key."""
+    while True:
+        seconds = dispatch.until - time.monotonic()
+        ctx = context_for(agent, session, call, work.effects.get(call.id), dispatch, seconds)
+        keeper.until(dispatch.deadline + lease_length())
+        outcome = perform(tool, ctx, call.arguments)
+        keeper.until(None)
+        if not (isinstance(outcome, Ambiguous) and may_replay(call, tool)):
+            return _settle_surely(lease, work, [(call, outcome)], dispatch)
+        intent = record_replay(lease, work, call, tool, outcome)
+        if intent.dispatch is None:
+            return intent.goes_on
+        dispatch = intent.dispatch
+
+
+def _run_again(
+    lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound, call: ToolCall, tool: Tool | None
+) -> bool:
+    """A call whose worker was lost, and which recovery left to be run once more."""
+    effect = work.effects.get(call.id)
+    if tool is None:
+        return _settle_surely(lease, work, [(call, TOOL_GONE)], None)
+    if effect is None:
+        ctx = replace(context_for(agent, session, call, None, None, tool.spec.timeout), replayed=True)
+        return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)
+    if not may_replay(call, tool):
+        return _settle_surely(lease, work, [(call, WORKER_LOST)], None)
+    intent = record_replay(lease, work, call, tool, WORKER_LOST)
+    if intent.dispatch is None:
+        return intent.goes_on
+    return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)
+
+
+def _intend_surely(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None) -> Intent:
+    """T3. When its acknowledgement is lost: run only if our own dispatch stands in the rows, under our own fence."""
+    dispatch_id, until = ids.new_id(), time.monotonic() + (tool.spec.timeout if tool else 0.0)
+    try:
+        return record_intent(lease, work, call, tool, dispatch_id, until)
+    except DATABASE_AWAY as error:
+        log.warning("intent.unacknowledged", error=type(error).__name__)
+        connection.close()
+        _reread(lease, work, call)
+        effect = work.effects.get(call.id)
+        ours = Session.objects.filter(pk=lease.session, fence=lease.fence).exists()
+        committed = effect is not None and effect.dispatch_id == dispatch_id
+        if not (ours and committed and effect and effect.deadline and clock.now() < effect.deadline):
+            raise LostRace("This call was not dispatched by us. It is read again.") from None
+        return Intent(Dispatch(dispatch_id, effect.deadline, until, replayed=call.runs > 1), goes_on=True)
+
+
+def _settle_surely(
+    lease: Lease, work: OpenRound, ended: list[tuple[ToolCall, Outcome]], dispatch: Dispatch | None
+) -> bool:
+    """T4, tried again while the database is away and the lease may be ours; then the next claimant decides by class."""
+    give_up = time.monotonic() + lease_length().total_seconds()
+    acknowledged = True
+    while True:
+        try:
+            if not acknowledged:
+                for call, _ in ended:
+                    _reread(lease, work, call)
+            return settle(lease, work, ended)
+        except Fenced:
+            for call, outcome in ended:
+                if dispatch is not None and not isinstance(outcome, Ambiguous):
+                    record_late(lease, call.id, dispatch, outcome)
+            raise
+        except DATABASE_AWAY as error:
+            log.warning("settlement.unacknowledged", error=type(error).__name__)
+            if time.monotonic() > give_up:
+                raise
+            acknowledged = False
+            connection.close()
+            time.sleep(RETRY_SECONDS)
+
+
+def _reread(lease: Lease, work: OpenRound, call: ToolCall) -> None:
+    """The rows as they are now: the commit may have happened and only its acknowledgement got lost."""
+    fresh = load_round(lease.session)
+    current = next((c for c in fresh.calls if c.id == call.id), None) if fresh else None
+    if fresh is None or current is None or current.state not in ("prepared", "dispatched"):
+        raise LostRace("This call is settled already.")
+    work.round, work.effects, work.approvals = fresh.round, fresh.effects, fresh.approvals
+    call.__dict__.update(current.__dict__)
+    work.calls = [call if c.id == call.id else c for c in fresh.calls]

@@ -1,0 +1,171 @@
+"""Where a session goes when calls of its open round have moved, and what a stop does to them (DESIGN §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from ..models import Approval, EffectRecord, Message, Question, Session, ToolCall, ToolRound
+from . import results
+from .lease import Lease
+from .states import CLOSED_CALL
+from .transitions import Change, transition
+
+
+@dataclass(slots=True)
+class OpenRound:
+    """The open round of a leased session as its holder knows it. Effects and approvals are keyed by call.
+
+    `results` is the transcript entry that settled it.
+    """
+
+    round: ToolRound
+    calls: list[ToolCall]
+    effects: dict[UUID, EffectRecord] = field(default_factory=dict)
+    approvals: dict[UUID, Approval] = field(default_factory=dict)
+    results: Any = None
+
+
+def load_round(session: UUID) -> OpenRound | None:
+    """The open round of a session, read once per claim."""
+    open_round = ToolRound.objects.filter(session=session).exclude(state="settled").first()
+    if open_round is None:
+        return None
+    calls = list(ToolCall.objects.filter(round=open_round).order_by("position"))
+    effects = EffectRecord.objects.filter(call__in=calls)
+    approvals = Approval.objects.filter(call__in=calls, state__in=("pending", "approved"))
+    return OpenRound(open_round, calls, {e.call_id: e for e in effects}, {a.call_id: a for a in approvals})
+
+
+def route(change: Change, work: OpenRound) -> None:
+    """The holder's end of each write: obey a stop, settle the round or let it execute, put the session where that
+    leaves it.
+    """
+    if change.session.state == "interrupting":
+        withdraw(change, work)
+    work.results = settle_round(change, work.round, work.calls)
+    place_session(change, {call.state for call in work.calls})
+
+
+def settle_round(change: Change, row: ToolRound, calls: Sequence[ToolCall]) -> Any:
+    """After calls of a round moved: it executes when nobody is waited for, and is settled with the last of them.
+
+    Returns the transcript entry with the results when it was settled here, else None.
+    """
+    states = {call.state for call in calls}
+    if states <= set(CLOSED_CALL) and row.state != "settled":
+        body = results.results_message(calls, change.now)
+        add_message(change, "tools", body)
+        change.move(row, "settled")
+        return body
+    if row.state == "waiting" and not states & {"awaiting_approval", "awaiting_answer"}:
+        change.move(row, "executing")
+    return None
+
+
+def place_session(change: Change, call_states: set[str]) -> None:
+    """Put the session where the states of its open round's calls leave it."""
+    session = change.session
+    interruption = interruption_of(session, call_states)
+    if interruption is not None:
+        if session.state != "interrupted" or session.interruption != interruption:
+            change.session_to("interrupted", interruption=interruption)
+            change.event("session.interrupted", interruption=interruption)
+    elif session.state == "interrupted":
+        change.session_to("pending", runnable_at=change.now)
+        change.event("session.resumed")
+        change.wake()
+
+
+def interruption_of(session: Session, call_states: set[str]) -> str | None:
+    """Why this session waits, given the states of its open round's calls: the first that applies (DESIGN §3)."""
+    if "outcome_unknown" in call_states:
+        return "effect_outcome_unknown"
+    if "awaiting_answer" in call_states:
+        return "user_input_required"
+    if "awaiting_approval" in call_states:
+        return "approval_required"
+    if session.client_driven:
+        return "client_execution"
+    return session.stopped_by
+
+
+def withdraw(change: Change, work: OpenRound, *, why: str = "The session was stopped.") -> None:
+    """End what has not begun: what people are asked is cancelled, what is authorised fails undone. What runs is left
+    alone.
+    """
+    for call in work.calls:
+        effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
+        if call.state in ("awaiting_approval", "awaiting_answer"):
+            result = results.call_result("cancelled", executed=False, reason=why)
+            change.move(call, "cancelled", result=result, reason="stopped")
+            change.event("tool.call.cancelled", call=call, reason=why)
+            for question in Question.objects.filter(call=call, state="pending"):
+                change.move(question, "cancelled")
+        elif call.state == "prepared":
+            result = results.call_result("failed", executed=False, reason=why)
+            change.move(call, "failed", result=result, reason="stopped")
+            change.event("tool.call.failed", call=call, status="failed", executed=False, reason=why)
+        else:
+            continue
+        if approval is not None and approval.state in ("pending", "approved"):
+            change.move(approval, "cancelled", reason=why)
+        if effect is not None:
+            abandon_effect(change, effect)
+
+
+def abandon_effect(change: Change, effect: EffectRecord) -> None:
+    """Close an effect that will not be dispatched (again): `abandoned` if it never was, else `rejected`."""
+    change.move(effect, "rejected" if effect.dispatches else "abandoned")
+
+
+def add_message(change: Change, role: str, body: Any) -> None:
+    session = change.session
+    position = change.next("messages")
+    row = Message(
+        tenant_id=session.tenant_id, session=session, position=position, role=role, body=body, created_at=change.now
+    )
+    change.add(row)
+
+
+def stop_session(lease: Lease, why: str, kind: str, **payload: Any) -> None:
+    """The holder gives the session up for a reason that a person or a new message lifts (`limit_reached`, …)."""
+    with transition(lease.session, fence=lease.fence) as change:
+        change.event(kind, **payload)
+        change.session_to("interrupted", interruption=why, stopped_by=why)
+        change.event("session.interrupted", interruption=why)
+
+
+def release_lease(lease: Lease) -> None:
+    """Give a session back as runnable at once: the slice is over, or the worker stops."""
+    with transition(lease.session, fence=lease.fence) as change:
+        if change.session.state == "interrupting":
+            obey_stop(change)
+        else:
+            change.session_to("pending", runnable_at=change.now)
+            change.wake()
+
+
+def obey_stop(change: Change) -> None:
+    """Interrupt a session whose stop was asked for and which nobody runs any more."""
+    work = load_round(change.session.id)
+    if work is None:
+        place_session(change, set())
+    else:
+        route(change, work)
+
+
+def request_stop(change: Change) -> None:
+    """Stop a session: at once where nobody holds it, else by the holder's next write."""
+    session = change.session
+    change.set(stopped_by="operator_requested")
+    if session.state == "running":
+        change.session_to("interrupting")
+    elif session.state != "interrupting":
+        work = load_round(session.id)
+        if work is not None:
+            withdraw(change, work)
+            settle_round(change, work.round, work.calls)
+        place_session(change, {call.state for call in work.calls} if work else set())

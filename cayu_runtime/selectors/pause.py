@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import Q
+
+from ..models import DispatchPause
+
+
+def pause_of(tenant: UUID, tool: str, agent: str) -> DispatchPause | None:
+    """The pause that holds a call of this tool by this agent back, if there is one."""
+    return DispatchPause.objects.filter(
+        Q(tenant=tenant) | Q(tenant=None), Q(tool="") | Q(tool=tool), Q(agent="") | Q(agent=agent)
+    ).first()
+
+
+def all_pauses() -> list[DispatchPause]:
+    return list(DispatchPause.objects.select_related("tenant").order_by("created_at"))

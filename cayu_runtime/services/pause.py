@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from ..contracts import Actor
+from ..core import clock, doorbell, ids, results
+from ..core.transitions import transition
+from ..errors import Conflict, InvalidRequest, LostRace, NotFound
+from ..models import DispatchPause, Tenant, ToolCall
+from . import authority
+
+
+def pause_dispatch(
+    actor: Actor, *, reason: str, tenant: Tenant | None = None, tool: str = "", agent: str = ""
+) -> DispatchPause:
+    """Close dispatch for what is named, until resumed. T3 reads it, so no call begins after this but those whose
+    intent is being committed at this moment; calls that have begun go on.
+
+    InvalidRequest without a reason; Conflict when the same pause stands.
+    """
+    authority.require(actor, "pause_dispatch", tenant)
+    said = results.clean_text(reason, 500)
+    if not said:
+        raise InvalidRequest("Say why dispatch is paused: those who wait will read it.")
+    pause = DispatchPause(
+        id=ids.new_id(),
+        tenant=tenant,
+        tool=tool,
+        agent=agent,
+        reason=said,
+        created_by=actor.name,
+        created_at=clock.now(),
+    )
+    try:
+        with transaction.atomic():
+            pause.save(force_insert=True)
+    except IntegrityError:
+        raise Conflict("This is paused already. Resume it first, or leave it.") from None
+    return pause
+
+
+def resume_dispatch(actor: Actor, *, tenant: Tenant | None = None, tool: str = "", agent: str = "") -> int:
+    """Lift exactly this pause, and wake what it held back. Returns how many calls were waiting for it."""
+    authority.require(actor, "pause_dispatch", tenant)
+    lifted, _ = DispatchPause.objects.filter(tenant=tenant, tool=tool, agent=agent).delete()
+    if not lifted:
+        raise NotFound("There is no such pause. `dispatch status` lists those that stand.")
+    held = Q(state="prepared", reason="dispatch_paused", session__state="pending")
+    if tenant is not None:
+        held &= Q(tenant=tenant)
+    woken = 0
+    for session in ToolCall.objects.filter(held).values_list("session_id", flat=True).distinct():
+        try:
+            with transition(session) as change:
+                if change.session.state == "pending":
+                    change.set(runnable_at=change.now)
+                    change.wake()
+                    woken += 1
+        except LostRace:
+            doorbell.ring(session)
+    return woken
