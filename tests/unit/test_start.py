@@ -15,7 +15,7 @@ from tests.architecture.rules import ROOT
 
 @pytest.mark.parametrize("entry", ["asgi", "wsgi"])
 def test_an_entry_point_refuses_with_the_fix(entry: str) -> None:
-    environment = {**os.environ, "SECRET_KEY": "", "CAYU_ALLOW_SQLITE": "0"}
+    environment = {**os.environ, "DATABASE_URL": "sqlite://:memory:", "SECRET_KEY": "", "CAYU_ALLOW_SQLITE": "0"}
     child = subprocess.run(
         [sys.executable, "-c", f"import cayu_project.{entry}"],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50,
