@@ -98,6 +98,7 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "DemoLedger"
     sys_version = ""
     timeout = 30
+    path = ""  # until a request line that can be read has come
 
     def do_GET(self) -> None:
         self._answer_or_explain(self._get)

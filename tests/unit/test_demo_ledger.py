@@ -379,6 +379,13 @@ def test_health_and_unknown_addresses(client: httpx.Client) -> None:
     assert client.post("/", json={}).status_code == 404
 
 
+def test_what_is_no_http_gets_an_answer(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(b"GARBAGE\r\n\r\n")
+        assert b"Error code: 400" in connection.makefile("rb").read()
+    assert "Traceback" not in capfd.readouterr().err
+
+
 class Process:
     """The ledger as its own process on a port of its choice."""
 
