@@ -113,6 +113,14 @@ class Machine:
         self.bob = Actor("user:bob", "bob", self.tenant.id, "web", ("approver",))
         self.carol = Actor("user:carol", "carol", self.tenant.id, "web", ("approver",))
 
+    def person(self, name: str) -> Actor:
+        return Actor(f"user:{name}", name, self.tenant.id, "web", ("approver",))
+
+    @staticmethod
+    def copy(session: Session) -> Session:
+        """The same row for another thread."""
+        return Session.objects.get(pk=session.pk)
+
     def start(self, agent: Agent, text: str = "go", *, run: bool = True) -> Session:
         session = start_session(self.tenant, self.alice, agent=agent.name, text=text)
         if run:

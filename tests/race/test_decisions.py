@@ -1,0 +1,168 @@
+"""Rival decisions, expiries, dispatches and stops on one session, in both orders."""
+
+from datetime import timedelta
+
+import pytest
+
+from cayu_runtime.core import clock, decisions, lease, rounds
+from cayu_runtime.core.decisions import Decided
+from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, Conflict
+from cayu_runtime.models import Approval, Decision, Event
+from cayu_runtime.services.session import interrupt_session
+from tests.machine import Counter, Gate, Machine, agent_of
+from tests.race.rivals import race, together
+
+pytestmark = pytest.mark.postgres
+ASK = Gate(move_money="require_approval")
+
+
+@pytest.mark.parametrize("first, second", [("approve", "deny"), ("deny", "approve"), ("approve", "approve")])
+def test_the_second_of_two_decisions_waits_and_is_told_the_winner(machine, monkeypatch, first, second):  # A6
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=ASK))
+    approval = machine.approvals(session)[0]
+    won, lost = race(
+        monkeypatch,
+        lambda: machine.decide(approval, first, machine.bob),
+        lambda: machine.decide(approval, second, machine.carol),
+    )
+    assert isinstance(won, Decided)
+    assert isinstance(lost, AlreadyDecided)
+    assert lost.details["winner"]["by"] == "bob"
+    machine.run(session)
+    assert tool.count == (first == "approve")
+
+
+def test_of_twenty_people_who_decide_at_one_moment_one_decides(machine):  # A4
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=ASK))
+    approval = machine.approvals(session)[0]
+    people = [machine.person(f"person-{n}") for n in range(20)]
+
+    outcomes = together(20, lambda n: machine.decide(approval, "approve" if n % 2 else "deny", people[n]))
+
+    assert sum(isinstance(o, Decided) for o in outcomes) == 1
+    losers = [o for o in outcomes if isinstance(o, AlreadyDecided)]
+    assert len(losers) == 19
+    winner = Decision.objects.get(approval=approval)
+    assert {o.details["winner"]["by"] for o in losers} == {winner.actor_name}
+    assert machine.events(session).count("session.resumed") == 1
+    machine.run(session)
+    assert (session.state, tool.count) == ("completed", winner.verdict == "approve")
+
+
+def test_the_same_person_twice_at_one_moment_is_one_decision_and_its_replay(machine, monkeypatch):  # A5
+    session = machine.start(agent_of(Counter(), policy=ASK))
+    approval = machine.approvals(session)[0]
+    first, second = race(
+        monkeypatch, lambda: machine.decide(approval, "approve"), lambda: machine.decide(approval, "approve")
+    )
+    assert (first.replay, second.replay, first.decision.pk) == (False, True, second.decision.pk)
+
+
+@pytest.mark.parametrize("decision_first", [True, False])
+def test_a_decision_and_its_expiry_leave_one_truth(machine, monkeypatch, decision_first):  # A12, A13
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=Gate(move_money=("require_approval", 60))))
+    approval = machine.approvals(session)[0]
+
+    def decide():
+        return machine.decide(approval, "approve")
+
+    def expire():
+        monkeypatch.setattr(clock, "_offset", timedelta(seconds=61))
+        return decisions.expire(session.pk, approval.pk)
+
+    first, second = race(monkeypatch, decide, expire) if decision_first else race(monkeypatch, expire, decide)
+    if decision_first:
+        assert isinstance(first, Decided)
+        assert second is True, "an approved call that was not dispatched in time expires too"
+    else:
+        assert first is True
+        assert isinstance(second, ApprovalExpired)
+    machine.run(session)
+    assert (tool.count, Approval.objects.get(pk=approval.pk).state) == (0, "expired")
+
+
+@pytest.mark.parametrize("dispatch_first", [True, False])
+def test_a_dispatch_and_a_stop_leave_one_truth(machine, monkeypatch, dispatch_first):  # B14
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=ASK))
+    machine.decide(machine.approvals(session)[0], "approve")
+
+    def run():
+        return machine.run(Machine.copy(session))
+
+    def stop():
+        return interrupt_session(machine.tenant, machine.bob, session.session_id)
+
+    if dispatch_first:
+        race(monkeypatch, run, stop)
+    else:
+        race(monkeypatch, stop, run)
+    session.refresh_from_db()
+    call, effect = machine.calls(session)[0], machine.effect(session)
+    assert session.state == "interrupted"
+    assert session.interruption == "operator_requested"
+    if tool.count:
+        assert (call.state, effect.state) == ("completed", "completed")
+    else:
+        assert (call.state, effect.state, call.result["executed"]) == ("failed", "abandoned", False)
+
+
+@pytest.mark.parametrize("stop_first", [True, False])
+def test_a_stop_and_the_end_of_the_session_leave_one_truth(machine, monkeypatch, stop_first):  # B14
+    agent = agent_of(Counter(), policy=Gate(), rounds=[])
+    session = machine.start(agent, run=False)
+
+    def stop():
+        return interrupt_session(machine.tenant, machine.bob, session.session_id)
+
+    mine = lease.claim(session.pk, "worker-1").lease
+
+    def finish():
+        return rounds.record_step(mine, {"kind": "response", "parts": []}, {}, [])
+
+    _, second = race(monkeypatch, stop, finish) if stop_first else race(monkeypatch, finish, stop)
+    session.refresh_from_db()
+    if stop_first:
+        assert (session.state, session.interruption) == ("interrupted", "operator_requested")
+    else:
+        assert session.state == "completed"
+        assert isinstance(second, Conflict)
+
+
+def test_two_decisions_in_one_round_at_one_moment_start_it_once(machine, monkeypatch):  # A9
+    one, two = Counter("pay_a"), Counter("pay_b")
+    policy = Gate(pay_a="require_approval", pay_b="require_approval")
+    session = machine.start(agent_of(one, two, policy=policy))
+    first, second = machine.approvals(session)
+    outcomes = race(
+        monkeypatch,
+        lambda: machine.decide(first, "approve", machine.bob),
+        lambda: machine.decide(second, "approve", machine.carol),
+    )
+    assert all(isinstance(o, Decided) for o in outcomes)
+    assert machine.events(session).count("session.resumed") == 1
+    machine.run(session)
+    assert (one.count, two.count, session.state) == (1, 1, "completed")
+
+
+def test_a_hundred_wakeups_at_one_moment_run_a_session_once(machine):  # B11
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=ASK))
+    machine.decide(machine.approvals(session)[0], "approve")
+    for _ in range(5):
+        together(20, lambda n: machine.run(Machine.copy(session), f"worker-{n}") and None)
+    session.refresh_from_db()
+    assert (tool.count, session.state) == (1, "completed")
+    assert Event.objects.filter(session=session, type="tool.call.started").count() == 1
+
+
+def test_events_stay_gapless_when_many_write(machine):
+    sessions = [machine.start(agent_of(Counter(), policy=ASK)) for _ in range(3)]
+    approvals = [machine.approvals(session)[0] for session in sessions]
+    together(12, lambda n: machine.decide(approvals[n % 3], "deny", machine.person(f"p{n}")))
+    for session in sessions:
+        seqs = list(Event.objects.filter(session=session).order_by("seq").values_list("seq", flat=True))
+        assert seqs == list(range(1, len(seqs) + 1))
