@@ -35,12 +35,13 @@ def _absolute(name: str, base_dir: Path) -> str:
 
 
 def _sqlite_options(durable: bool) -> dict[str, Any]:
-    # IMMEDIATE is what serialises writers here: SQLite ignores select_for_update.
+    # IMMEDIATE is what serialises writers here: SQLite ignores select_for_update. Recursive triggers: a REPLACE asks the
+    # append-only tables' triggers before it removes the row that it meets.
     synchronous = "FULL" if durable else "OFF"
     return {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
-        "init_command": f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous};",
+        "init_command": f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA recursive_triggers=ON;",
     }
 
 

@@ -1,1 +1,20 @@
-urlpatterns: list = []
+from __future__ import annotations
+
+from django.urls import path
+
+from .views import account, approval, effect, queue, session
+
+urlpatterns = [
+    path("", queue.to_approve, name="queue"),
+    path("reconcile/", queue.to_reconcile, name="reconcile"),
+    path("approvals/<uuid:approval_id>/", approval.approval, name="approval"),
+    path("approvals/<uuid:approval_id>/confirm/", approval.confirm, name="confirm"),
+    path("approvals/<uuid:approval_id>/decide/", approval.decide, name="decide"),
+    path("effects/<uuid:effect_id>/", effect.effect, name="effect"),
+    path("sessions/", session.session_list, name="sessions"),
+    path("sessions/<str:session_id>/", session.session, name="session"),
+    path("start/", session.start, name="start"),
+    path("accounts/login/", account.SignIn.as_view(), name="login"),
+    path("accounts/logout/", account.SignOut.as_view(), name="logout"),
+    path("accounts/tenant/", account.tenant, name="tenant"),
+]

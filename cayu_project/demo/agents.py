@@ -66,7 +66,9 @@ class RefundOrder(Tool):
             headers["X-Ledger-Fault"] = args["simulate"]
         body = {name: args[name] for name in ("order_id", "amount", "reason")}
         try:
-            answer = httpx.post(f"{ctx.require('ledger')}/refunds", json=body, headers=headers, timeout=ctx.seconds_left)
+            answer = httpx.post(
+                f"{ctx.require('ledger')}/refunds", json=body, headers=headers, timeout=ctx.seconds_left
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise EffectNotPerformed("The ledger could not be reached; the refund was never sent.") from error
         if answer.status_code in (200, 201):

@@ -10,7 +10,6 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connections
-from django.db.models import Q
 
 from ..models import Session
 from . import clock
@@ -46,9 +45,6 @@ class Claim:
 
 def claim(session: UUID, owner: str) -> Claim | None:
     """Take a session that is runnable and due, or whose lease is dead. None when there is nothing to take."""
-    ready = Q(state="pending", runnable_at__lte=clock.now()) | Q(state__in=LEASED, lease_until__lte=clock.now())
-    if not Session.objects.filter(ready, pk=session).exists():
-        return None
     with transition(session) as change:
         row = change.session
         due = row.state == "pending" and row.runnable_at is not None and row.runnable_at <= change.now

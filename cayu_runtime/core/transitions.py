@@ -82,6 +82,8 @@ class Change:
 
     def _update(self, row: models.Model, values: dict[str, Any]) -> None:
         kind = type(row)
+        if getattr(row, "session_id", self.session.pk) != self.session.pk:
+            raise IllegalMove(f"This {kind.__name__} belongs to another session, which this transition has not locked.")
         guard = {"id": row.pk, "state": row.state}  # type: ignore[attr-defined]
         if kind in VERSION:
             guard[VERSION[kind]] = getattr(row, VERSION[kind])
