@@ -35,8 +35,8 @@ def _absolute(name: str, base_dir: Path) -> str:
 
 
 def _sqlite_options(durable: bool) -> dict[str, Any]:
-    # IMMEDIATE is what serialises writers here: SQLite ignores select_for_update. Recursive triggers: a REPLACE asks the
-    # append-only tables' triggers before it removes the row that it meets.
+    # IMMEDIATE is what serialises writers here: SQLite ignores select_for_update. Recursive triggers make a
+    # REPLACE ask the append-only tables' triggers before it removes the row that it meets.
     synchronous = "FULL" if durable else "OFF"
     return {
         "transaction_mode": "IMMEDIATE",

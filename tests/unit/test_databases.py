@@ -19,7 +19,7 @@ def test_sqlite_is_write_ahead_full_and_immediate() -> None:
     assert options == {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON;",
     }
 
 
