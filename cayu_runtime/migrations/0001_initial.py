@@ -98,7 +98,7 @@ class Migration(migrations.Migration):
                 ('audit_seq', models.BigIntegerField(default=0)),
                 (
                     'audit_hash',
-                    models.BinaryField(
+                    cayu_runtime.models.fields.DigestField(
                         default=b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
                         max_length=32,
                     ),

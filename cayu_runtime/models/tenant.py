@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.db import models
 
 from ..core.ids import new_id
+from .fields import DigestField
 
 
 class Tenant(models.Model):
@@ -13,7 +14,7 @@ class Tenant(models.Model):
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField()
     audit_seq = models.BigIntegerField(default=0)
-    audit_hash = models.BinaryField(max_length=32, default=bytes(32))
+    audit_hash = DigestField(max_length=32, default=bytes(32))
 
     def __str__(self) -> str:
         return self.name
