@@ -159,7 +159,8 @@ class Change:
         self._wake = True
 
     def commit(self) -> None:
-        self.set(updated_at=self.now)
+        if self._new or self._dirty:
+            self.set(updated_at=self.now)
         if self._new:
             _insert((self.session,))
         elif self._dirty:
