@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,8 @@ def parse(text: str | bytes) -> Any:
     if depth_of(raw) > MAX_DEPTH:
         raise NotCanonical(f"The JSON is nested deeper than {MAX_DEPTH} levels.")
     try:
-        return json.loads(raw, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        decoded = raw.decode("utf-8", "surrogatepass")  # json.loads would guess UTF-16 too, which depth_of cannot count
+        return json.loads(decoded, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except NotCanonical:
         raise
     except ValueError as error:
@@ -71,8 +73,7 @@ def _refuse_constant(name: str) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise NotCanonical(f"The key {twice!r} stands twice in one object.")
     return result
 
@@ -87,7 +88,7 @@ def exact(value: Any) -> Any:
 
 
 def _exact(value: Any, path: str, depth: int) -> Any:
-    if depth > MAX_DEPTH:
+    if depth >= MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):
         raise NotCanonical(f"{path[:80]}… is nested deeper than {MAX_DEPTH} levels.")
     if value is None or isinstance(value, bool):
         return value
