@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -38,24 +39,26 @@ class Run:
     history: list[Any] | None = None
 
 
-def run_session(session_id: UUID, owner: str) -> None:
+def run_session(session_id: UUID, owner: str, should_yield: Callable[[], bool] = lambda: False) -> bool:
     """Claim the session if there is anything to do, and run it until it blocks, ends, or its slice is over.
 
-    Safe to call any number of times, for any session: the row decides.
+    Safe to call any number of times, for any session: the row decides. `should_yield` is asked before each step; True
+    gives the session back as runnable at once. Returns whether there was anything to claim.
     """
     claimed = claim(session_id, owner)
     if claimed is None:
-        return
+        return False
     lease = claimed.lease
     log.info("session.claimed", fence=lease.fence, after_crash=claimed.after_crash)
     with structlog.contextvars.bound_contextvars(tenant=str(lease.tenant)), Keeper(lease) as keeper:
         try:
-            _go_on(lease, keeper, after_crash=claimed.after_crash)
+            _go_on(lease, keeper, should_yield, after_crash=claimed.after_crash)
         except Fenced:
             log.warning("session.fenced", session=str(session_id), fence=lease.fence)
         except LostRace:
             log.warning("session.lost_race", session=str(session_id), fence=lease.fence)
             _give_back(lease)
+    return True
 
 
 def _give_back(lease: Lease) -> None:
@@ -66,7 +69,7 @@ def _give_back(lease: Lease) -> None:
         log.warning("session.fenced", fence=lease.fence)
 
 
-def _go_on(lease: Lease, keeper: Keeper, *, after_crash: bool) -> None:
+def _go_on(lease: Lease, keeper: Keeper, should_yield: Callable[[], bool], *, after_crash: bool) -> None:
     session = Session.objects.get(pk=lease.session)
     agent = registry.find_agent(session.agent)
     work = load_round(lease.session)
@@ -81,10 +84,12 @@ def _go_on(lease: Lease, keeper: Keeper, *, after_crash: bool) -> None:
         return
     run = Run(lease, keeper, session, agent, work)
     until = time.monotonic() + SLICE_SECONDS
-    while _step(run):
-        if time.monotonic() > until:
+    goes_on = True
+    while goes_on:
+        if should_yield() or time.monotonic() > until:
             release_lease(lease)
             return
+        goes_on = _step(run)
 
 
 def _step(run: Run) -> bool:

@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connections
+from django.db.models import Q
 
 from ..models import Session
 from . import clock
@@ -41,6 +42,11 @@ class Claim:
 
     lease: Lease
     after_crash: bool
+
+
+def due(now: datetime, patience: timedelta = timedelta(0)) -> Q:
+    """What a claim would take: runnable since `patience`, or held under a lease that is over."""
+    return Q(state="pending", runnable_at__lte=now - patience) | Q(state__in=LEASED, lease_until__lte=now)
 
 
 def claim(session: UUID, owner: str) -> Claim | None:

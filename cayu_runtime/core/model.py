@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -35,6 +36,11 @@ class Step:
     body: Any
     calls: tuple[ProposedCall, ...]
     usage: dict[str, Any]
+
+
+def warm_up() -> None:
+    """Import the model library now, which takes most of a second, rather than with the first request."""
+    import_module("pydantic_ai.direct")
 
 
 def ask(agent: Agent, history: list[ModelMessage]) -> Step:
