@@ -1,0 +1,72 @@
+"""Who asks: a signed-in person in their active tenant.
+
+The tenant is chosen at sign-in and kept in the web session; no URL and no request body of another page names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.http import HttpRequest
+
+from cayu_runtime.contracts import Actor
+from cayu_runtime.models import Tenant
+
+from .models import Membership
+from .selectors.membership import PERSON, memberships_of
+
+ACTIVE_TENANT = "cayu_tenant"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A person in one tenant, with the roles held now, and all the tenants they can switch to."""
+
+    actor: Actor
+    tenant: Tenant
+    tenants: tuple[Tenant, ...]
+
+
+def member_for(request: HttpRequest) -> Member | None:
+    """The signed-in person as a member of their active tenant; None for one without any role.
+
+    Active is what the web session says, as long as they hold a role there, else their oldest membership's tenant.
+    """
+    user = request.user
+    if not isinstance(user, AbstractBaseUser):
+        return None
+    memberships = memberships_of(user)
+    if not memberships:
+        return None
+    tenants = {str(held.tenant_id): held.tenant for held in memberships}
+    chosen = str(request.session.get(ACTIVE_TENANT, ""))
+    tenant = tenants.get(chosen) or memberships[0].tenant
+    return Member(_actor(user, tenant, memberships), tenant, tuple(tenants.values()))
+
+
+def _actor(user: AbstractBaseUser, tenant: Tenant, memberships: list[Membership]) -> Actor:
+    return Actor(
+        subject=f"{PERSON}{user.pk}",
+        name=(getattr(user, "get_full_name", str)() or user.get_username())[:200],
+        tenant=tenant.id,
+        source="web",
+        roles=tuple(sorted(held.role for held in memberships if held.tenant_id == tenant.id)),
+        is_superuser=bool(getattr(user, "is_superuser", False)),
+    )
+
+
+def settle_tenant(request: HttpRequest) -> None:
+    """At sign-in: the oldest membership's tenant becomes the active one, and stays so when others are added."""
+    member = member_for(request)
+    if member is not None:
+        request.session[ACTIVE_TENANT] = str(member.tenant.id)
+
+
+def switch_tenant(request: HttpRequest, tenant_id: str) -> bool:
+    """Make another tenant the active one. False, and nothing changes, unless the person holds a role there."""
+    member = member_for(request)
+    if member is None or tenant_id not in {str(tenant.id) for tenant in member.tenants}:
+        return False
+    request.session[ACTIVE_TENANT] = tenant_id
+    return True

@@ -1,0 +1,130 @@
+"""A session's rows as a person reads them: what was said, what was called, what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from cayu_runtime.models import Event, Message, ToolCall
+
+from .exact import Row, rows, visible
+from .wording import Words, action_of, call_words, said_of
+
+SHOWN = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A text with what was left out of it, if anything: the whole is longer by `hidden` characters."""
+
+    text: str
+    hidden: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One call for the session page. `arguments` is empty when they are too long for it; `size` then says how long."""
+
+    call: ToolCall
+    words: Words
+    action: str
+    said: Saying
+    arguments: tuple[Row, ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One step of the conversation: a text of the person or of the agent, or the calls of one round."""
+
+    kind: str
+    at: datetime
+    texts: tuple[Saying, ...] = ()
+    calls: tuple[CallView, ...] = field(default=())
+
+
+def conversation(messages: Iterable[Message], calls: Sequence[ToolCall]) -> list[Entry]:
+    """Messages and rounds in the order in which they were made; a round stands after the message that asked for it."""
+    said = [_message(message) for message in messages if message.role != "tools"]
+    entries = [entry for entry in said if entry.texts]
+    for _, group in groupby(calls, key=attrgetter("round_id")):
+        made = list(group)
+        entries.append(Entry("calls", made[0].round.created_at, calls=tuple(_call(call) for call in made)))
+    order = {"person": 0, "agent": 1, "calls": 2}
+    return sorted(entries, key=lambda entry: (entry.at, order[entry.kind]))
+
+
+def _message(message: Message) -> Entry:
+    wanted = "user-prompt" if message.role == "user" else "text"
+    parts = message.body.get("parts", []) if isinstance(message.body, dict) else []
+    texts = [_text(part.get("content")) for part in parts if isinstance(part, dict) and part.get("part_kind") == wanted]
+    kind = "person" if message.role == "user" else "agent"
+    return Entry(kind, message.created_at, texts=tuple(_saying(text) for text in texts if text.strip()))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(item if isinstance(item, str) else "(attachment)" for item in content)
+    return ""
+
+
+def _saying(text: str) -> Saying:
+    return Saying(text[:SHOWN], max(0, len(text) - SHOWN))
+
+
+def _call(call: ToolCall) -> CallView:
+    shown = rows(call.arguments)
+    size = sum(len(token.text) for row in shown for token in row.value)
+    return CallView(
+        call,
+        call_words(call),
+        action_of(call.verb, call.target),
+        _saying(said_of(call)),
+        arguments=shown if size <= SHOWN else (),
+        size=size,
+    )
+
+
+def event_words(event: Event) -> str:
+    """What an event recorded, in a sentence's length. An unknown kind is told by its own name."""
+    payload: dict[str, Any] = event.payload if isinstance(event.payload, dict) else {}
+    template = EVENTS.get(event.type, event.type)
+    return visible(template.format_map(_Payload(payload)))
+
+
+class _Payload(dict[str, Any]):
+    """A payload whose missing fields read as a dash, so that an old or foreign event never breaks a page."""
+
+    def __missing__(self, key: str) -> str:
+        return "–"
+
+
+EVENTS = {
+    "session.started": "Started by {by_name}",
+    "session.interrupted": "Session waits ({interruption})",
+    "session.resumed": "Session goes on",
+    "session.completed": "Session finished",
+    "session.failed": "Session failed",
+    "session.limit_reached": "A limit was reached. {reason}",
+    "session.claimed_after_crash": "A worker was lost; another one goes on",
+    "model.completed": "The model answered, calls asked for: {calls}",
+    "model.error": "The model gave no answer ({error})",
+    "tool.call.approval_requested": "Approval asked for {tool}",
+    "tool.call.approved": "{tool} approved by {by_name}",
+    "tool.call.approval_denied": "{tool} denied by {by_name}",
+    "tool.call.approval_expired": "Time to approve {tool} ended",
+    "tool.call.approval_void": "Approval of {tool} is no longer valid",
+    "tool.call.blocked": "{tool} refused ({reason})",
+    "tool.call.started": "{tool} dispatched",
+    "tool.call.completed": "{tool} returned: done",
+    "tool.call.failed": "{tool} returned: not done",
+    "tool.call.worker_lost": "A worker was lost while {tool} ran",
+    "tool.effect.outcome_unknown": "Outcome of {tool} unknown",
+    "tool.effect.late_outcome": "{tool} answered after it was given up",
+}

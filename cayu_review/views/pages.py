@@ -1,0 +1,97 @@
+"""What the pages share: who is let in, how a page and a refusal are rendered, where a page of a list begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.cache import never_cache
+
+from cayu_runtime.errors import NotFound, NotPermitted
+from cayu_runtime.services import authority
+
+from ..actors import Member, member_for
+
+P = ParamSpec("P")
+View = Callable[..., HttpResponse]
+READING = ("GET", "HEAD")
+Cursor = tuple[datetime, UUID]
+
+
+def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpResponse]) -> View:
+    """A view for people with a role in their active tenant. What it raises becomes a page: 404, or 403 with a sentence.
+
+    Who is not signed in is sent to sign in; what they were sending is shown to them again, for it was not kept.
+    """
+
+    @wraps(view)
+    @never_cache
+    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if not request.user.is_authenticated:
+            if request.method in READING:
+                return redirect_to_login(request.get_full_path())
+            return render(request, "review/signed_out.html", {"draft": draft_of(request)}, status=403)
+        member = member_for(request)
+        if member is None:
+            return render(request, "review/no_membership.html", {"draft": draft_of(request)}, status=403)
+        try:
+            authority.require(member.actor, "view")
+            return view(request, member, *args, **kwargs)
+        except NotFound as missing:
+            raise Http404(missing.message) from None
+        except NotPermitted as refusal:
+            return page(request, member, "review/refused.html", {"refusal": refusal, "draft": draft_of(request)}, 403)
+
+    return guarded
+
+
+def page(
+    request: HttpRequest, member: Member, template: str, context: Mapping[str, Any], status: int = 200
+) -> HttpResponse:
+    """Render a page of a member. `now` is for showing lengths of time; what has expired is decided by the services."""
+    return render(request, template, {"member": member, "now": timezone.now(), **context}, status=status)
+
+
+def draft_of(request: HttpRequest) -> str:
+    """The words that a person was sending, so that a refusal can give them back."""
+    return request.POST.get("reason") or request.POST.get("text") or ""
+
+
+def cursor_after(moment: datetime, row_id: UUID) -> str:
+    """The query of the page that begins after this row."""
+    return urlencode({"after": f"{moment.isoformat()}~{row_id}"})
+
+
+def cursor_of(request: HttpRequest) -> Cursor | None:
+    """Where this page of a list begins; 400 if the address is malformed."""
+    text = request.GET.get("after")
+    if text is None:
+        return None
+    moment, _, row_id = text.partition("~")
+    try:
+        at = parse_datetime(moment)
+        if at is None or at.tzinfo is None:
+            raise ValueError
+        return at, UUID(row_id)
+    except ValueError:
+        raise BadRequest("The address of this page is incomplete. Begin at the first page.") from None
+
+
+def number_of(request: HttpRequest, name: str) -> int | None:
+    """A whole number from the address; 400 if it is none."""
+    text = request.GET.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise BadRequest(f"The address of this page has no usable {name}.")
+    return int(text)

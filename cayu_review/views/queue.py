@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from cayu_runtime.selectors import approval as approvals
+from cayu_runtime.selectors import effect as effects
+from cayu_runtime.selectors.session import count_running
+
+from ..actors import Member
+from .pages import cursor_after, cursor_of, members_only, page
+
+
+@require_safe
+@members_only
+def to_approve(request: HttpRequest, member: Member) -> HttpResponse:
+    """What waits for a decision, soonest to expire first."""
+    after = cursor_of(request)
+    rows = approvals.waiting(member.tenant, after=after)
+    context = {
+        **_counts(member),
+        "tab": "approve",
+        "rows": rows,
+        "first_page": after is None,
+        "next": cursor_after(rows[-1].expires_at, rows[-1].id) if len(rows) == approvals.PAGE else "",
+    }
+    if not rows:
+        context |= {"last_decision": approvals.last_decision(member.tenant), "running": count_running(member.tenant)}
+    return page(request, member, "review/queue.html", context)
+
+
+@require_safe
+@members_only
+def to_reconcile(request: HttpRequest, member: Member) -> HttpResponse:
+    """Effects whose outcome nobody knows, longest unknown first. To be read; evidence settles them."""
+    after = cursor_of(request)
+    rows = effects.uncertain(member.tenant, after=after)
+    last = rows[-1] if len(rows) == effects.PAGE else None
+    context = {
+        **_counts(member),
+        "tab": "reconcile",
+        "rows": rows,
+        "first_page": after is None,
+        "next": cursor_after(last.unknown_since, last.id) if last and last.unknown_since else "",
+    }
+    return page(request, member, "review/reconcile.html", context)
+
+
+def _counts(member: Member) -> dict[str, object]:
+    return {
+        "waiting": approvals.count_waiting(member.tenant),
+        "uncertain": effects.count_uncertain(member.tenant),
+    }
