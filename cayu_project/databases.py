@@ -26,7 +26,7 @@ def database_from_url(url: str, *, base_dir: Path, process: str, durable: bool) 
         database["OPTIONS"] = _sqlite_options(durable) | options
     elif database.get("ENGINE") == POSTGRESQL:
         database["OPTIONS"] = _postgresql_options(process) | options
-        database.setdefault("CONN_MAX_AGE", None if process == "worker" else 0)
+    database.setdefault("CONN_MAX_AGE", None if process == "worker" else 0)
     return database
 
 

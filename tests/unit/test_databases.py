@@ -46,6 +46,7 @@ def test_each_kind_of_process_keeps_its_connections_in_its_own_way(
     database = build("postgres://cayu:secret@db.internal:5433/cayu", process)
     assert database["CONN_MAX_AGE"] == max_age
     assert ("pool" in database["OPTIONS"]) is has_pool
+    assert build("sqlite:///var/cayu.sqlite3", process)["CONN_MAX_AGE"] == max_age
     assert database["OPTIONS"]["prepare_threshold"] == 3
     assert database["OPTIONS"]["server_side_binding"] is True
     assert (database["HOST"], database["PORT"], database["NAME"]) == ("db.internal", 5433, "cayu")
