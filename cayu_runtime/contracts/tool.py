@@ -107,8 +107,10 @@ class Tool:
 
     def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
         """The effective arguments: top-level defaults of the schema filled in, nothing coerced."""
-        properties: Mapping[str, Any] = self.schema.get("properties", {})
-        defaults = {name: prop["default"] for name, prop in properties.items() if "default" in prop}
+        properties: Mapping[str, Any] = self.schema.get("properties", {})  # `true` is a schema too
+        defaults = {
+            n: prop["default"] for n, prop in properties.items() if isinstance(prop, Mapping) and "default" in prop
+        }
         return {**defaults, **args}
 
 
@@ -125,7 +127,7 @@ class FunctionTool(Tool):
 
     def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self.arguments.model_validate(args).model_dump(mode="json")
+            return self.arguments.model_validate(args).model_dump(mode="json", by_alias=True)
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors())
             raise InvalidArguments(problems) from None

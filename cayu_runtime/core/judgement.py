@@ -6,6 +6,7 @@ Runs outside any transaction. A policy that raises, answers nonsense or sets no 
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import math
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ from .canonical import NotCanonical
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
 MAX_APPROVAL_SECONDS = 30 * 86400.0
+MIN_APPROVAL_SECONDS = 0.001
 NO_POLICY = PolicyIdentity("effect class", "1", {})
 VALIDATION = PolicyIdentity("validation", "1", {})
 
@@ -74,6 +76,8 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         arguments = effective_arguments(tool, proposed.arguments)
     except (InvalidArguments, NotCanonical) as error:
         return _invalid(tool, proposed, str(error))
+    except Exception as error:  # the tool's own schema or validators failed, not what was proposed
+        return _invalid(tool, proposed, f"The tool could not read these arguments ({type(error).__name__}).")
     identity, answer = _ask(agent, session, tool, arguments)
     four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
     return JudgedCall(
@@ -115,6 +119,8 @@ def _validator(tool: Tool) -> Any:
 def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
     raw = proposed.arguments
     shown = canonical.storable(raw if isinstance(raw, Mapping) else {"$raw": canonical.bounded(str(raw), 4096)})
+    if len(canonical.canonical(shown)) > canonical.MAX_BYTES:
+        shown = {"$raw": canonical.bounded(str(raw), 4096)}
     return JudgedCall(proposed, tool, shown, PolicyDecision.DENY, "", VALIDATION, problem=problem)
 
 
@@ -126,6 +132,8 @@ def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) 
         return NO_POLICY, PolicyResult(decision, reason)
     try:
         identity = agent.policy.identity
+        if not isinstance(identity, PolicyIdentity) or {type(identity.name), type(identity.version)} != {str}:
+            raise TypeError("A policy's identity is a PolicyIdentity with a name and a version.")
         request = PolicyRequest(
             tenant=str(session.tenant_id),
             session_id=session.session_id,
@@ -133,14 +141,14 @@ def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) 
             tool=tool.spec.name,
             tool_version=tool.spec.version,
             effect=tool.spec.effect,
-            arguments=arguments,
+            arguments=copy.deepcopy(arguments),
             requester=session.requester,
         )
         answer = agent.policy.authorize(request)
         if inspect.isawaitable(answer):
             answer = asyncio.run(_settled(answer))
         return identity, _checked(answer)
-    except Exception as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         identity = PolicyIdentity(type(agent.policy).__name__, "?", {})
         return identity, _denied(f"The policy failed ({type(error).__name__}); a failed policy denies.")
 
@@ -152,10 +160,17 @@ async def _settled(answer: Any) -> Any:
 def _checked(answer: Any) -> PolicyResult:
     if not isinstance(answer, PolicyResult) or not isinstance(answer.decision, PolicyDecision):
         return _denied("The policy gave no valid answer; that denies.")
+    if not isinstance(answer.reason, str) or not isinstance(answer.four_eyes, bool | None):
+        return _denied("The policy's answer has a reason or four_eyes of a wrong type; that denies.")
     seconds = answer.expires_in
     if seconds is None:
         return answer
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not math.isfinite(seconds) or seconds <= 0:
+    if (
+        not isinstance(seconds, (int, float))
+        or isinstance(seconds, bool)
+        or not math.isfinite(seconds)
+        or seconds < MIN_APPROVAL_SECONDS
+    ):
         return _denied(f"The policy set no usable time limit ({seconds!r}); that denies.")
     limit = min(float(seconds), MAX_APPROVAL_SECONDS)
     return PolicyResult(answer.decision, answer.reason, limit, answer.four_eyes)
