@@ -13,7 +13,7 @@ LEFT_OUT = $(VENV)/left-out
 TEST_ENVIRONMENT = CAYU_TEST_LEFT_OUT=$(LEFT_OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check
+.PHONY: help run test quick check bench
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ check: $(VENV)/dev.stamp ## ruff, mypy, system checks; import contracts, missing
 	$(BIN)/mypy
 	$(CHECK_ENVIRONMENT) $(BIN)/python manage.py check --fail-level WARNING
 	$(PYTEST) tests/architecture
+
+bench: $(VENV)/dev.stamp ## Measure what a lifecycle costs here, on both databases (ARGS="--quick" for two minutes)
+	@$(BIN)/python manage.py bench $(ARGS)
 
 # --- The virtual environment ---------------------------------------------------------------------------------------
 

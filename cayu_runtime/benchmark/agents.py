@@ -1,0 +1,84 @@
+"""The agents that are measured. Their tools do nothing but answer, so that what is measured is the machine.
+
+REFERENCE   3 model steps, 3 tool calls, 1 approval: propose; apply what a person approved, verify it; say so
+ROUNDS      one reading call in each round, as many rounds as the message asks for
+CALLS       one round of allowed effect calls
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..contracts import Agent, Limits, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec
+from ..policies.approval import RequireApproval
+from . import marks
+
+CALLS_IN_ROUND = 20
+
+
+def _fields(*names: str) -> dict[str, Any]:
+    properties = {name: {"type": "string", "maxLength": 100} for name in names}
+    return {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
+
+
+class Answering(Tool):
+    """Answers at once with its arguments and a word for what it did."""
+
+    def __init__(self, spec: ToolSpec, word: str) -> None:
+        super().__init__(spec)
+        self.word = word
+
+    def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
+        marks.say(self.spec.name)
+        return ToolResult(f"{self.word}: {args.get('action_id', '')}", {**args, "status": self.word})
+
+
+RECORD = Answering(
+    ToolSpec(
+        "record_proposal",
+        "Write down what is to be changed, so that a person can review it.",
+        _fields("action_id", "target", "reason"),
+        ToolEffect.IDEMPOTENT,
+        parallel_safe=False,
+        verb="Record a proposal",
+        target="target",
+    ),
+    "recorded",
+)
+APPLY = Answering(
+    ToolSpec(
+        "apply_change",
+        "Make the change that was proposed and approved.",
+        _fields("action_id", "target", "reason"),
+        ToolEffect.IDEMPOTENT,
+        parallel_safe=False,
+        verb="Apply a change",
+        target="target",
+    ),
+    "applied",
+)
+VERIFY = Answering(
+    ToolSpec(
+        "verify_change",
+        "Read the changed system afresh and say whether the change is there.",
+        _fields("action_id"),
+        ToolEffect.NONE,
+        verb="Verify a change",
+        target="action_id",
+    ),
+    "verified",
+)
+READ = Answering(ToolSpec("read_value", "Read one value.", _fields("action_id"), ToolEffect.NONE), "read")
+NOTE = Answering(
+    ToolSpec("write_note", "Write one note.", _fields("action_id"), ToolEffect.IDEMPOTENT, parallel_safe=False), "noted"
+)
+
+REFERENCE = Agent(
+    name="bench-reference",
+    model="bench:reference",
+    instructions="Propose the change, apply it once a person approved it, verify it, then say what happened.",
+    tools=(RECORD, APPLY, VERIFY),
+    policy=RequireApproval((APPLY.spec.name,), reason="A change needs a second person."),
+)
+ROUNDS = Agent(name="bench-rounds", model="bench:rounds", tools=(READ,), limits=Limits(max_steps=100_000))
+CALLS = Agent(name="bench-calls", model="bench:calls", tools=(NOTE,), policy=RequireApproval(()))

@@ -1,0 +1,80 @@
+"""The reference lifecycle through services and engine: what a person, a worker and a second person do, in one process.
+
+No queue runs: the engine is called where a wake-up would have called it. It is handed in by the command, because only
+services, the worker and commands call the act-once path.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import StringIO
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+from ..contracts import Actor, Agent
+from ..models import Approval, Session, Tenant
+from ..selectors.session import approvals_of
+from ..services.approval import decide_approval
+from ..services.session import start_session
+from ..services.tenant import create_tenant
+from .agents import REFERENCE
+
+Engine = Callable[[uuid.UUID, str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """A tenant with one who asks and one who decides, and the engine that works for them."""
+
+    engine: Engine
+    tenant: Tenant
+    requester: Actor
+    approver: Actor
+
+
+def people(engine: Engine) -> People:
+    """A new tenant and its two people, made by the commands that an operator would use."""
+    name = f"bench-{uuid.uuid4().hex[:12]}"
+    tenant = create_tenant(name, "Benchmark")
+    made = {}
+    for role in ("viewer", "approver"):
+        user = get_user_model().objects.create(username=f"{name}-{role}")
+        call_command("grantrole", user.get_username(), name, role, verbosity=0, stdout=StringIO())
+        made[role] = Actor(f"user:{user.pk}", user.get_username(), tenant.id, "web", (role,))
+    return People(engine, tenant, made["viewer"], made["approver"])
+
+
+def start(who: People, agent: Agent = REFERENCE, text: str = "") -> Session:
+    text = text or f"change-{uuid.uuid4().hex[:16]}"
+    return start_session(who.tenant, who.requester, agent=agent.name, text=text)
+
+
+def wake(who: People, session: Session) -> None:
+    who.engine(session.pk, "bench")
+
+
+def approve(who: People, session: Session) -> None:
+    """Read what waits in this session, and approve exactly that."""
+    approve_one(who, approvals_of(session)[0])
+
+
+def approve_one(who: People, approval: Approval) -> None:
+    decide_approval(
+        who.tenant,
+        who.approver,
+        approval.pk,
+        verdict="approve",
+        version=approval.version,
+        digest=bytes(approval.intent_digest).hex(),
+    )
+
+
+def run_lifecycle(who: People) -> Session:
+    session = start(who)
+    wake(who, session)
+    approve(who, session)
+    wake(who, session)
+    return session

@@ -1,0 +1,185 @@
+"""Processes that measure on one throw-away database: they are made ready, released together, and asked what they found.
+
+A child (`manage.py bench --inside …`) says "ready", waits for a line, works, writes its answer as one line of JSON, and
+stays until it is told to leave, so that what it used on the server can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+# How benchmark/settings.py learns whose settings it is to extend.
+MEASURED = "CAYU_BENCH_SETTINGS"
+LIMIT_SECONDS = 900.0
+STOP_SECONDS = 20.0
+# What the shell around may say about a deployment; a child hears nothing of it.
+NOT_INHERITED = ("CAYU_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_", "SECRET_KEY", "DEBUG", "ALLOWED_HOSTS", "CSRF_")
+
+
+class BenchFailed(Exception):
+    """A process of the benchmark failed; the message holds the last lines it wrote."""
+
+
+@dataclass(slots=True)
+class Ground:
+    """One throw-away database, and how processes are started on it. `server_pid`: the process above all that serve it,
+    if it runs on this machine.
+    """
+
+    url: str
+    version: str = ""
+    server_pid: int | None = None
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(50))
+
+    def environment(self, process: str = "") -> dict[str, str]:
+        """What a child reads: this database, the measured project's defaults, nothing of the deployment's."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
+        return inherited | {
+            "CAYU_ALLOW_SQLITE": "1",
+            "CAYU_ENV_FILE": "",
+            "CAYU_PROCESS": process,
+            "DATABASE_URL": self.url,
+            "DJANGO_SETTINGS_MODULE": "cayu_runtime.benchmark.settings",
+            MEASURED: os.environ["DJANGO_SETTINGS_MODULE"],
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "SECRET_KEY": self.key,
+        }
+
+    def command(self, *arguments: str) -> None:
+        """Run one management command to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "django", *arguments],
+            env=self.environment(), capture_output=True, text=True, timeout=LIMIT_SECONDS,
+        )  # fmt: skip
+        if done.returncode:
+            raise BenchFailed(f"`manage.py {' '.join(arguments)}` failed:\n{done.stderr.strip()[-2000:]}")
+
+    def measure(self, name: str, *, process: str = "worker", **given: Any) -> Any:
+        """The answer of one process."""
+        with self.ready(1, name, process=process, **given) as children:
+            return children.release()[0]
+
+    @contextmanager
+    def ready(self, count: int, name: str, *, process: str = "worker", **given: Any) -> Iterator[Children]:
+        """Processes that have made themselves ready for one measurement and wait to be released."""
+        with ExitStack() as stack:
+            made = [stack.enter_context(_Child(name, given, self.environment(process))) for _ in range(count)]
+            for child in made:
+                child.expect_ready()
+            yield Children(made)
+
+    @contextmanager
+    def worker(self) -> Iterator[psutil.Process]:
+        """A real `manage.py worker`, stopped as a service manager would, and not left behind."""
+        with tempfile.TemporaryFile() as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "django", "worker"],
+                env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+            tree = psutil.Process(process.pid)
+            try:
+                yield tree
+                if process.poll() is not None:
+                    raise BenchFailed(f"`manage.py worker` ended by itself:\n{_tail(log)}")
+            finally:
+                _stop(process, tree)
+
+
+@dataclass(slots=True)
+class Children:
+    """Processes that are ready."""
+
+    children: list[_Child]
+
+    def release(self) -> list[Any]:
+        """Let them begin at once; their answers, in order."""
+        for child in self.children:
+            child.tell()
+        return [child.answer() for child in self.children]
+
+
+class _Child:
+    def __init__(self, name: str, given: Mapping[str, Any], environment: dict[str, str]) -> None:
+        self._name = name
+        self._arguments = [sys.executable, "-m", "django", "bench", "--inside", name, "--given", json.dumps(given)]
+        self._environment = environment
+
+    def __enter__(self) -> _Child:
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            self._arguments,
+            env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+        )  # fmt: skip
+        self._limit = threading.Timer(LIMIT_SECONDS, self._process.kill)
+        self._limit.daemon = True
+        self._limit.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._limit.cancel()
+        if exc[0] is not None:
+            self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+    def expect_ready(self) -> None:
+        self._line()
+
+    def tell(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> Any:
+        return json.loads(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise BenchFailed(f"The measurement {self._name!r} failed:\n{_tail(self._log)}")
+        return line
+
+
+def _tail(log: Any) -> str:
+    log.seek(0)
+    text: str = log.read().decode(errors="replace").strip()
+    return text[-2000:]
+
+
+def _stop(process: subprocess.Popen[bytes], tree: psutil.Process) -> None:
+    started = [tree, *tree.children(recursive=True)] if process.poll() is None else []
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _, alive = psutil.wait_procs(started, timeout=2)
+    for left in alive:
+        left.kill()
+
+
+def cpu_seconds(root: psutil.Process) -> float:
+    """CPU time of a process and all below it, those that ended and were waited for included."""
+    total = 0.0
+    for process in [root, *root.children(recursive=True)]:
+        try:
+            used = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += used.user + used.system + used.children_user + used.children_system
+    return total
