@@ -179,6 +179,9 @@ def tool(
         for parameter in parameters[1:] if takes_ctx else parameters:
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise TypeError(f"Tool {function.__name__}: *{parameter.name} can't be described by a schema.")
+            if parameter.name.startswith("_"):
+                text = f"parameter {parameter.name!r} begins with an underscore, which hides it from the schema."
+                raise TypeError(f"Tool {function.__name__}: {text}")
             if parameter.name not in hints:
                 raise TypeError(f"Tool {function.__name__}: give parameter {parameter.name!r} a type hint.")
             default = ... if parameter.default is parameter.empty else parameter.default
