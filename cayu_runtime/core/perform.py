@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import inspect
 import re
 import threading
@@ -72,7 +73,7 @@ def perform(tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
 
 def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], box: list[Any]) -> None:
     try:
-        answer: Any = tool.run(ctx, arguments)
+        answer: Any = tool.run(ctx, copy.deepcopy(arguments))
         if inspect.isawaitable(answer):
             answer = asyncio.run(_within(answer, ctx.seconds_left))
         box.append(answer)
