@@ -41,6 +41,7 @@ MACHINES: dict[type[models.Model], states.Machine] = {
 CLOSED_AT = {ToolRound: "settled_at", ToolCall: "finished_at"}
 VERSION = {ToolCall: "version", Approval: "version", EffectRecord: "revision"}
 MAX_PAYLOAD = 16 * 1024
+CHANNEL = "cayu_events"
 
 
 def chain_hash(previous: bytes, owner: UUID, seq: int, kind: str, at: datetime, payload: Any) -> bytes:
@@ -161,15 +162,22 @@ class Change:
     def commit(self) -> None:
         if self._new or self._dirty:
             self.set(updated_at=self.now)
+        note = self._notification()
         if self._new:
-            _insert((self.session,))
+            _insert((self.session,), note)
         elif self._dirty:
             values = {name: getattr(self.session, name) for name in self._dirty}
-            if _update(Session, values, {"id": self.session.id, "fence": self._fence}) != 1:
+            if _update(Session, values, {"id": self.session.id, "fence": self._fence}, note) != 1:
                 raise LostRace("This session was moved by somebody else. Read it again.")
         _insert(self._events)
         if self._wake:
             doorbell.ring(self.session.id)
+
+    def _notification(self) -> str | None:
+        """What listeners on PostgreSQL are told with the commit: which session has events up to where."""
+        if not self._events or connection.vendor != "postgresql":
+            return None
+        return f"{self.session.tenant_id}:{self.session.id}:{self.session.last_seq}"
 
 
 @contextmanager
@@ -210,11 +218,11 @@ def _update_statement(model: type[models.Model], names: tuple[str, ...], guard: 
     return f"UPDATE {quote(model._meta.db_table)} SET {sets} WHERE {where}"  # noqa: S608  names come from the models
 
 
-def _update(model: type[models.Model], values: dict[str, Any], guard: dict[str, Any]) -> int:
+def _update(model: type[models.Model], values: dict[str, Any], guard: dict[str, Any], note: str | None = None) -> int:
     names, guards = tuple(sorted(values)), tuple(guard)
     parameters = [_prepared(model, n, values[n]) for n in names] + [_prepared(model, n, guard[n]) for n in guards]
     with connection.cursor() as cursor:
-        cursor.execute(_update_statement(model, names, guards), parameters)
+        cursor.execute(*_noted(_update_statement(model, names, guards), parameters, note))
         count: int = cursor.rowcount
     return count
 
@@ -228,13 +236,20 @@ def _insert_shape(model: type[models.Model]) -> tuple[str, str, tuple[models.Fie
     return head, "(" + ", ".join(["%s"] * len(fields)) + ")", fields
 
 
-def _insert(rows: Sequence[models.Model]) -> None:
+def _noted(statement: str, parameters: list[Any], note: str | None) -> tuple[str, list[Any]]:
+    """The statement, which also notifies: in the same round trip, and only if it commits."""
+    if note is None:
+        return statement, parameters
+    return f"{statement} RETURNING pg_notify('{CHANNEL}', %s)", [*parameters, note]
+
+
+def _insert(rows: Sequence[models.Model], note: str | None = None) -> None:
     if not rows:
         return
     head, marks, fields = _insert_shape(type(rows[0]))
     parameters = [f.get_db_prep_save(getattr(row, f.attname), connection) for row in rows for f in fields]
     with connection.cursor() as cursor:
-        cursor.execute(head + ", ".join([marks] * len(rows)), parameters)
+        cursor.execute(*_noted(head + ", ".join([marks] * len(rows)), parameters, note))
 
 
 @lru_cache(maxsize=64)
