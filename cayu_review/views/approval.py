@@ -11,10 +11,10 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.views.decorators.http import require_POST, require_safe
 
+from cayu_runtime import authority
 from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
 from cayu_runtime.models import Approval
 from cayu_runtime.selectors.approval import find_approval, next_waiting
-from cayu_runtime.services import authority
 from cayu_runtime.services.approval import decide_approval
 
 from ..actors import Member

@@ -17,8 +17,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
 
+from cayu_runtime import authority
 from cayu_runtime.errors import NotFound, NotPermitted
-from cayu_runtime.services import authority
 
 from ..actors import Member, member_for
 

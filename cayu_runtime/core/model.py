@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -15,7 +19,7 @@ from .judgement import ProposedCall
 from .perform import masked
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
 
 
@@ -45,16 +49,17 @@ def warm_up() -> None:
 
 def ask(agent: Agent, history: list[ModelMessage]) -> Step:
     """One request to the model, outside any transaction. Raises ModelFailed for whatever goes wrong with it."""
-    from pydantic_ai.direct import model_request_sync
+    from pydantic_ai.direct import model_request
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart
 
     try:
-        response = model_request_sync(
+        request = model_request(
             _model(agent),
             history,
             model_settings={"timeout": settings.CAYU_MODEL_TIMEOUT},
             model_request_parameters=_parameters(agent),
         )
+        response = _loop_of(os.getpid()).run(asyncio.wait_for(request, settings.CAYU_MODEL_TIMEOUT))
         body = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
     except Exception as error:
         raise ModelFailed(type(error).__name__, masked(str(error))) from error
@@ -65,6 +70,25 @@ def ask(agent: Agent, history: list[ModelMessage]) -> Step:
         raise ModelFailed("InvalidReply", "The model's reply has calls with missing, repeated or overlong ids.")
     usage = {"input_tokens": response.usage.input_tokens, "output_tokens": response.usage.output_tokens}
     return Step(response, body, calls, usage)
+
+
+class _Loop:
+    """One event loop in a thread of its own, on which this process asks all models: their clients keep connections to
+    it.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="models", daemon=True).start()
+
+    def run(self, request: Coroutine[Any, Any, ModelResponse]) -> ModelResponse:
+        return asyncio.run_coroutine_threadsafe(request, self._loop).result()
+
+
+@lru_cache(maxsize=1)
+def _loop_of(process: int) -> _Loop:
+    """Threads do not survive a fork, so each process makes its own."""
+    return _Loop()
 
 
 def _model(agent: Agent) -> Model:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import uuid
 
+from .. import authority
 from ..contracts import Actor
 from ..core import decisions
 from ..core.decisions import Answer, Decided
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Approval, Tenant
-from . import authority
 
 VERDICTS = ("approve", "deny")
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
+from .. import authority
 from ..contracts import Actor
 from ..core import clock, doorbell, ids, results
 from ..core.transitions import transition
 from ..errors import Conflict, InvalidRequest, LostRace, NotFound
 from ..models import DispatchPause, Tenant, ToolCall
-from . import authority
 
 
 def pause_dispatch(

@@ -5,7 +5,7 @@ import uuid
 
 from django.db import IntegrityError
 
-from .. import registry
+from .. import authority, registry
 from ..contracts import Actor
 from ..core import ids, results
 from ..core.canonical import bounded
@@ -13,7 +13,6 @@ from ..core.routing import add_message, request_stop
 from ..core.transitions import new_session, transition
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Session, Tenant
-from . import authority
 
 SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
 MAX_TEXT = 32_000

@@ -5,7 +5,6 @@ No sleep decides anything: the database does, by `pg_blocking_pids`.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -30,8 +29,6 @@ class Rival(threading.Thread):
         self.outcome: Any = None
 
     def run(self) -> None:
-        loop = asyncio.new_event_loop()  # the model library keeps one for each thread, and leaves it open
-        asyncio.set_event_loop(loop)
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = '5s'")
@@ -44,7 +41,6 @@ class Rival(threading.Thread):
         finally:
             self.ready.set()
             connections.close_all()
-            loop.close()
 
     def result(self) -> Any:
         self.join(PATIENCE)

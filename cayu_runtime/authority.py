@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from ..contracts import Actor, Authority, Refusal
-from ..errors import NotPermitted
+from .contracts import Actor, Authority, Refusal
+from .errors import NotPermitted
 
 
 @lru_cache(maxsize=8)
