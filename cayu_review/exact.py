@@ -17,6 +17,7 @@ Kind = Literal["plain", "escape", "break"]
 
 MAX_ROWS = 2000
 LONG_TEXT = 200
+SAFE_RUN = re.compile(r"[ !#-\[\]-~]+")  # printable ASCII without the two that JSON escapes
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 # Letters, marks and symbols that Unicode files among the visible ones and that show nothing.
@@ -141,20 +142,27 @@ def _json_pieces(value: Any) -> Iterator[tuple[str, Kind]]:
 
 
 def _characters(text: str) -> Iterator[tuple[str, Kind]]:
-    """Each character with how it is to be shown. A combining mark with nothing before it to sit on is written out."""
-    before_shown = False
-    for character in text:
-        category = unicodedata.category(character)
-        if character == "\n":
-            kind: Kind = "break"
-        elif character == " ":
-            kind = "plain"
-        elif category in UNSHOWN or ord(character) in BLANK or (category[0] == "M" and not before_shown):
-            kind = "escape"
-        else:
-            kind = "plain"
-        before_shown = kind == "plain" and character != " "
+    """Each character, or run of plain ones, and how it is shown. A mark with nothing to sit on is written out."""
+    before_shown, at = False, 0
+    while at < len(text):
+        run = SAFE_RUN.match(text, at)
+        if run:
+            yield run[0], "plain"
+            before_shown, at = run[0][-1] != " ", run.end()
+            continue
+        character, at = text[at], at + 1
+        kind = _kind_of(character, before_shown)
+        before_shown = kind == "plain"
         yield character, kind
+
+
+def _kind_of(character: str, before_shown: bool) -> Kind:
+    if character == "\n":
+        return "break"
+    category = unicodedata.category(character)
+    if category in UNSHOWN or ord(character) in BLANK or (category[0] == "M" and not before_shown):
+        return "escape"
+    return "plain"
 
 
 def _written(character: str, kind: Kind) -> str:

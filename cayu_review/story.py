@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -79,14 +80,13 @@ def _saying(text: str) -> Saying:
 
 
 def _call(call: ToolCall) -> CallView:
-    shown = rows(call.arguments)
-    size = sum(len(token.text) for row in shown for token in row.value)
+    size = len(json.dumps(call.arguments, ensure_ascii=False))
     return CallView(
         call,
         call_words(call),
         action_of(call.verb, call.target),
         _saying(said_of(call)),
-        arguments=shown if size <= SHOWN else (),
+        arguments=rows(call.arguments) if size <= SHOWN else (),
         size=size,
     )
 

@@ -5,11 +5,14 @@
   const links = [...document.querySelectorAll("[data-rows] > li > div > a")];
   const memory = (path) => `cayu.list ${path}`;
 
+  let current = -1; // the row that had the focus last, also while a button has it
+
   function move(step) {
-    const at = links.indexOf(document.activeElement);
-    const next = at < 0 ? (step > 0 ? 0 : links.length - 1) : at + step;
+    const next = current < 0 && step < 0 ? links.length - 1 : current + step;
     links[next]?.focus();
   }
+
+  links.forEach((link, index) => link.addEventListener("focus", () => (current = index)));
 
   function comeBack() {
     const row = location.hash && document.getElementById(location.hash.slice(1));

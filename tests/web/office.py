@@ -32,7 +32,7 @@ class Deed(Tool):
 
 
 class Office:
-    """`north` with bob (viewer, who asks), alice (approver) and erin (approver); `south` with carol; dave is nowhere."""
+    """`north`: bob (viewer) asks, alice and erin are approvers. `south`: carol is an approver. dave has no role."""
 
     def __init__(self) -> None:
         self.north = create_tenant("north", "North Ltd")
@@ -104,7 +104,7 @@ class Office:
     def effect(self, session: Session) -> EffectRecord:
         return EffectRecord.objects.filter(session=session).latest("created_at")
 
-    def form(self, approval: Approval, decision: str, **changed: Any) -> dict[str, Any]:
+    def form(self, approval: Approval, decision: str, /, **changed: Any) -> dict[str, Any]:
         """What the page's form sends."""
         return {
             "decision": decision,

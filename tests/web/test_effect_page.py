@@ -1,0 +1,72 @@
+"""One effect, to be read: what is known, what was tried, and that only evidence settles it."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.web.office import Office
+
+
+@pytest.fixture
+def alice(office: Office) -> Client:
+    return office.client(office.alice)
+
+
+def main_of(answer: Any) -> str:
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split("<main")[1].split("</main>")[0].split())
+
+
+def test_an_unknown_outcome_is_explained_without_a_button(office: Office, alice: Client) -> None:
+    effect = office.unknown()
+    page = main_of(alice.get(f"/effects/{effect.id}/"))
+    assert "Nobody knows whether this happened." in page
+    assert "It will not be sent again." in page
+    assert "evidence" in page
+    assert "<button" not in page
+    assert "<form" not in page
+    assert "Dispatched</dt><dd>1 time</dd>" in page
+    assert str(effect.id) in page
+    assert effect.operation_id in page
+
+
+def test_attempts_stand_in_order_with_their_evidence(office: Office, alice: Client) -> None:
+    effect = office.unknown()
+    page = main_of(alice.get(f"/effects/{effect.id}/"))
+    order = [
+        "Recorded, before anything was sent",
+        str(effect.dispatch_id),
+        "ConnectionError",
+        "Outcome unknown since then",
+    ]
+    places = [page.index(part) for part in order]
+    assert places == sorted(places)
+    assert "the connection broke" in page
+
+
+def test_the_key_for_the_receiving_system_never_leaves(office: Office, alice: Client) -> None:
+    effect = office.unknown()
+    for address in (f"/effects/{effect.id}/", f"/sessions/{effect.session.session_id}/"):
+        assert effect.idempotency_key not in alice.get(address).content.decode()
+
+
+def test_a_known_outcome_shows_its_receipt(office: Office, alice: Client) -> None:
+    session = office.ask()
+    approval = office.approval(session)
+    alice.post(f"/approvals/{approval.id}/decide/", office.form(approval, "approve"))
+    office.run(session)
+    effect = office.effect(session)
+    page = main_of(alice.get(f"/effects/{effect.id}/"))
+    assert "Done, not verified" in page
+    assert "Receipt</h2>" in page
+    assert effect.receipt["digest"] in page
+    assert "Nobody knows" not in page
+
+
+def test_what_was_never_sent_says_so(office: Office, alice: Client) -> None:
+    session = office.ask()
+    approval = office.approval(session)
+    assert "Dispatched</dt><dd>never</dd>" in main_of(alice.get(f"/effects/{office.effect(session).id}/"))
+    alice.post(f"/approvals/{approval.id}/decide/", office.form(approval, "deny", reason="no"))
+    assert "Given up, never dispatched" in main_of(alice.get(f"/effects/{office.effect(session).id}/"))
