@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from cayu_runtime import authority
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest
 from cayu_runtime.models import Tenant
-from cayu_runtime import authority
 
 from ..models import Membership
 from ..models.membership import ROLES
