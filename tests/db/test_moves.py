@@ -205,6 +205,35 @@ def test_an_unknown_state_is_no_move() -> None:
         move(call, "lost", {})
 
 
+NEVER_DISPATCHED: dict[str, Any] = {
+    "dispatch_id": None, "dispatches": 0, "dispatched_at": None, "deadline": None, "dispatch_fence": None,
+    "dispatched_by": "", "quarantined_at": rows.NOW,
+}  # fmt: skip
+NEEDS_A_DISPATCH = pytest.mark.xfail(
+    strict=True, raises=IntegrityError, reason="fault: effect_dispatch_id_given wants a dispatch of it"
+)
+
+
+@pytest.mark.parametrize(
+    "by_way_of, target",
+    [
+        pytest.param(way, target, marks=[NEEDS_A_DISPATCH] if target == "receipted" else [])
+        for way in ("outcome_unknown", "manual_review")
+        for target in states.EFFECT.states[way].moves
+    ],
+)
+def test_an_effect_that_was_quarantined_before_any_dispatch_is_settled_like_another(
+    by_way_of: str, target: str
+) -> None:
+    """After a restored backup nobody knows whether a dispatch was lost with it; a lookup may prove that it was."""
+    effect = rows.effect("outcome_unknown", **NEVER_DISPATCHED)
+    if by_way_of == "manual_review":
+        move(effect, by_way_of, {})
+    wanted = rows.evidence(EffectRecord, target)
+    move(effect, target, {name: wanted[name] for name in rows.RECEIPT if name in wanted})
+    assert stored(effect)["state"] == target
+
+
 def test_a_row_of_another_session_cannot_be_moved_under_this_lock() -> None:
     ours, theirs = rows.session(), rows.call("prepared")
     before = stored(theirs)
