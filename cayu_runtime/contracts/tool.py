@@ -108,10 +108,12 @@ class Tool:
     def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
         """The effective arguments: top-level defaults of the schema filled in, nothing coerced."""
         properties: Mapping[str, Any] = self.schema.get("properties", {})  # `true` is a schema too
-        defaults = {
-            n: prop["default"] for n, prop in properties.items() if isinstance(prop, Mapping) and "default" in prop
+        missing = {
+            name: prop["default"]
+            for name, prop in properties.items()
+            if isinstance(prop, Mapping) and "default" in prop and name not in args
         }
-        return {**defaults, **args}
+        return {**args, **missing}
 
 
 class FunctionTool(Tool):
