@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, Tenant
+from cayu_runtime.models import Approval, Session, Tenant
 
 from .selectors.membership import PERSON, roles_of
 
@@ -25,6 +26,9 @@ NOT_APPROVER = Refusal(
 )
 ONLY_PEOPLE = Refusal("not_permitted", "Only a person can decide. Agents and their tokens never can.")
 
+NOT_ASKER = Refusal("not_permitted", "Only the person who asked for this session, or an approver, can stop it.")
+ONLY_OPERATORS = Refusal("not_permitted", "Dispatch is paused and resumed by an operator: manage.py dispatch.")
+
 
 class MembershipAuthority:
     """Answers from memberships. What it does not know, it refuses."""
@@ -36,29 +40,44 @@ class MembershipAuthority:
         return question(actor, obj)
 
 
-def may_view(actor: Actor, obj: Any) -> Answer:
-    return Permit() if roles_of(actor.tenant, actor.subject) else NO_ROLE
+def may_take_part(actor: Actor, tenant: Tenant) -> Answer:
+    """To view and to start a session: any role in the tenant."""
+    return Permit() if _roles_in(actor, tenant.id) else NO_ROLE
 
 
-def may_start_session(actor: Actor, tenant: Tenant) -> Answer:
-    if actor.tenant != tenant.id:
+def may_interrupt(actor: Actor, session: Session) -> Answer:
+    """To stop a session: who asked for it, or an approver. A stop only ever narrows."""
+    roles = _roles_in(actor, session.tenant_id)
+    if not roles:
         return NO_ROLE
-    return Permit() if roles_of(tenant.id, actor.subject) else NO_ROLE
+    return Permit() if "approver" in roles or session.requester == actor.subject else NOT_ASKER
 
 
 def may_decide(actor: Actor, approval: Approval) -> Answer:
     if actor.source == "api" or not actor.subject.startswith(PERSON):
         return ONLY_PEOPLE
-    roles = roles_of(approval.tenant_id, actor.subject)
-    if actor.tenant != approval.tenant_id or not roles:
+    roles = _roles_in(actor, approval.tenant_id)
+    if not roles:
         return NO_ROLE
     if approval.four_eyes and approval.requester == actor.subject:
         return OWN_REQUEST
     return Permit() if "approver" in roles else NOT_APPROVER
 
 
+def may_pause_dispatch(actor: Actor, tenant: Tenant | None) -> Answer:
+    """The kill switch belongs to who operates the deployment: at a shell, not on a page."""
+    return Permit() if actor.source == "shell" else ONLY_OPERATORS
+
+
+def _roles_in(actor: Actor, tenant_id: UUID) -> frozenset[str]:
+    """The roles held now, if this tenant is the one that the actor works in."""
+    return roles_of(tenant_id, actor.subject) if actor.tenant == tenant_id else frozenset()
+
+
 QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
-    "view": may_view,
-    "start_session": may_start_session,
+    "view": may_take_part,
+    "start_session": may_take_part,
+    "interrupt_session": may_interrupt,
     "decide": may_decide,
+    "pause_dispatch": may_pause_dispatch,
 }

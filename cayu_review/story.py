@@ -13,7 +13,7 @@ from typing import Any
 from cayu_runtime.models import Event, Message, ToolCall
 
 from .exact import Row, rows, visible
-from .wording import Words, action_of, call_words, said_of
+from .wording import INTERRUPTION_WORDS, Words, action_of, call_words, said_of
 
 SHOWN = 4000
 
@@ -94,6 +94,8 @@ def _call(call: ToolCall) -> CallView:
 def event_words(event: Event) -> str:
     """What an event recorded, in a sentence's length. An unknown kind is told by its own name."""
     payload: dict[str, Any] = event.payload if isinstance(event.payload, dict) else {}
+    if payload.get("interruption") in INTERRUPTION_WORDS:
+        payload = {**payload, "waits": INTERRUPTION_WORDS[payload["interruption"]].text}
     template = EVENTS.get(event.type, event.type)
     return visible(template.format_map(_Payload(payload)))
 
@@ -107,7 +109,8 @@ class _Payload(dict[str, Any]):
 
 EVENTS = {
     "session.started": "Started by {by_name}",
-    "session.interrupted": "Session waits ({interruption})",
+    "session.interrupted": "{waits}",
+    "session.stop_requested": "Stop asked for by {by_name}",
     "session.resumed": "Session goes on",
     "session.completed": "Session finished",
     "session.failed": "Session failed",
@@ -122,8 +125,10 @@ EVENTS = {
     "tool.call.approval_void": "Approval of {tool} is no longer valid",
     "tool.call.blocked": "{tool} refused ({reason})",
     "tool.call.started": "{tool} dispatched",
-    "tool.call.completed": "{tool} returned: done",
-    "tool.call.failed": "{tool} returned: not done",
+    "tool.call.completed": "{tool}: done",
+    "tool.call.failed": "{tool}: failed",
+    "tool.call.cancelled": "{tool} withdrawn before it was sent",
+    "tool.call.paused": "{tool} held back, dispatch is paused: {reason}",
     "tool.call.worker_lost": "A worker was lost while {tool} ran",
     "tool.effect.outcome_unknown": "Outcome of {tool} unknown",
     "tool.effect.late_outcome": "{tool} answered after it was given up",

@@ -117,6 +117,8 @@ def call_words(call: ToolCall) -> Words:
     """The state of a call. Reads its effect and its approvals, so load them with it."""
     effect: EffectRecord | None = getattr(call, "effect", None)
     if call.state == "prepared":
+        if call.reason == "dispatch_paused":
+            return Words("Held back: dispatch is paused", "wait")
         gated = any(approval.state == "approved" for approval in call.approvals.all())
         return Words("Approved, not dispatched yet" if gated else "Allowed, not started yet", "wait")
     if call.state == "dispatched" and effect is not None and effect.state == "receipted":

@@ -45,7 +45,7 @@ def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpRespons
         if member is None:
             return render(request, "review/no_membership.html", {"draft": draft_of(request)}, status=403)
         try:
-            authority.require(member.actor, "view")
+            authority.require(member.actor, "view", member.tenant)
             return view(request, member, *args, **kwargs)
         except NotFound as missing:
             raise Http404(missing.message) from None

@@ -5,6 +5,7 @@ from django.views.decorators.http import require_safe
 
 from cayu_runtime.selectors import approval as approvals
 from cayu_runtime.selectors import effect as effects
+from cayu_runtime.selectors.pause import pauses_in
 from cayu_runtime.selectors.session import count_running
 
 from ..actors import Member
@@ -18,7 +19,7 @@ def to_approve(request: HttpRequest, member: Member) -> HttpResponse:
     after = cursor_of(request)
     rows = approvals.waiting(member.tenant, after=after)
     context = {
-        **_counts(member),
+        **_frame(member),
         "tab": "approve",
         "rows": rows,
         "first_page": after is None,
@@ -37,7 +38,7 @@ def to_reconcile(request: HttpRequest, member: Member) -> HttpResponse:
     rows = effects.uncertain(member.tenant, after=after)
     last = rows[-1] if len(rows) == effects.PAGE else None
     context = {
-        **_counts(member),
+        **_frame(member),
         "tab": "reconcile",
         "rows": rows,
         "first_page": after is None,
@@ -46,8 +47,9 @@ def to_reconcile(request: HttpRequest, member: Member) -> HttpResponse:
     return page(request, member, "review/reconcile.html", context)
 
 
-def _counts(member: Member) -> dict[str, object]:
+def _frame(member: Member) -> dict[str, object]:
     return {
+        "pauses": pauses_in(member.tenant),
         "waiting": approvals.count_waiting(member.tenant),
         "uncertain": effects.count_uncertain(member.tenant),
     }

@@ -10,6 +10,7 @@ from cayu_runtime import registry
 from cayu_runtime.errors import Conflict, InvalidRequest, NotFound
 from cayu_runtime.models import Session
 from cayu_runtime.selectors import session as sessions
+from cayu_runtime.selectors.pause import pauses_in
 from cayu_runtime.services.session import MAX_TEXT, start_session
 
 from ..actors import Member
@@ -45,6 +46,7 @@ def session(request: HttpRequest, member: Member, session_id: str) -> HttpRespon
         "session": found,
         "words": session_words(found),
         "refresh": seconds_to_refresh(found),
+        "pauses": [pause for pause in pauses_in(member.tenant) if pause.agent in ("", found.agent)],
         **_conversation(request, found),
         **_events(request, found),
     }

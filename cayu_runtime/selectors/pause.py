@@ -4,7 +4,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from ..models import DispatchPause
+from ..models import DispatchPause, Tenant
 
 
 def pause_of(tenant: UUID, tool: str, agent: str) -> DispatchPause | None:
@@ -12,6 +12,12 @@ def pause_of(tenant: UUID, tool: str, agent: str) -> DispatchPause | None:
     return DispatchPause.objects.filter(
         Q(tenant=tenant) | Q(tenant=None), Q(tool="") | Q(tool=tool), Q(agent="") | Q(agent=agent)
     ).first()
+
+
+def pauses_in(tenant: Tenant) -> list[DispatchPause]:
+    """What holds calls of this tenant back, for those who wait; the oldest first."""
+    rows = DispatchPause.objects.filter(Q(tenant=tenant) | Q(tenant=None))
+    return list(rows.order_by("created_at", "id"))
 
 
 def all_pauses() -> list[DispatchPause]:

@@ -8,7 +8,7 @@ import pytest
 from cayu_review import permissions
 from cayu_review.permissions import MembershipAuthority
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, Tenant
+from cayu_runtime.models import Approval, Session, Tenant
 
 NORTH, SOUTH = uuid.UUID(int=1), uuid.UUID(int=2)
 HELD = {
@@ -44,12 +44,14 @@ def may(who: Actor, action: str, obj: Any = None) -> str:
     "subject, answer", [("user:1", "permitted"), ("user:2", "permitted"), ("user:3", "not_permitted")]
 )
 def test_any_role_in_the_tenant_views_and_starts(subject: str, answer: str) -> None:
-    assert may(actor(subject), "view") == answer
+    assert may(actor(subject), "view", Tenant(id=NORTH)) == answer
     assert may(actor(subject), "start_session", Tenant(id=NORTH)) == answer
 
 
-def test_a_session_is_started_only_in_the_active_tenant() -> None:
-    assert may(actor("user:1"), "start_session", Tenant(id=SOUTH)) == "not_permitted"
+def test_one_takes_part_only_in_the_active_tenant() -> None:
+    for action in ("view", "start_session"):
+        assert may(actor("user:1"), action, Tenant(id=SOUTH)) == "not_permitted"
+        assert may(actor("user:3"), action, Tenant(id=SOUTH)) == "not_permitted"
 
 
 def test_deciding_needs_the_role_approver() -> None:
@@ -76,7 +78,7 @@ def test_own_requests_are_refused_under_four_eyes_to_everybody() -> None:  # A22
 def test_a_superuser_without_a_role_has_no_authority() -> None:
     root = actor("user:7", is_superuser=True)
     assert may(root, "decide", approval()) == "not_permitted"
-    assert may(root, "view") == "not_permitted"
+    assert may(root, "view", Tenant(id=NORTH)) == "not_permitted"
     assert may(root, "start_session", Tenant(id=NORTH)) == "not_permitted"
 
 
@@ -89,6 +91,22 @@ def test_what_is_no_person_never_decides(agent: Actor) -> None:
     assert may(agent, "decide", approval()) == "not_permitted"
 
 
+def test_a_session_is_stopped_by_who_asked_for_it_or_by_an_approver() -> None:
+    session = Session(tenant_id=NORTH, requester="user:1")
+    assert may(actor("user:1"), "interrupt_session", session) == "permitted"
+    assert may(actor("user:2"), "interrupt_session", session) == "permitted"
+    assert may(actor("user:1"), "interrupt_session", Session(tenant_id=NORTH, requester="user:2")) == "not_permitted"
+    assert may(actor("user:3"), "interrupt_session", session) == "not_permitted"
+    assert may(actor("user:3", tenant=SOUTH), "interrupt_session", session) == "not_permitted"
+
+
+def test_the_kill_switch_belongs_to_the_shell() -> None:
+    for tenant in (None, Tenant(id=NORTH)):
+        assert may(Actor("shell:ops", "ops", None, "shell"), "pause_dispatch", tenant) == "permitted"
+        assert may(actor("user:2", is_superuser=True), "pause_dispatch", tenant) == "not_permitted"
+    assert may(Actor("shell:ops", "ops", NORTH, "shell"), "decide", approval()) == "not_permitted"
+
+
 @pytest.mark.parametrize("action", ["grant_role", "", "DECIDE", "abandon"])
 def test_an_unknown_question_is_refused(action: str) -> None:
     assert may(actor("user:2"), action) == "not_permitted"
@@ -96,6 +114,7 @@ def test_an_unknown_question_is_refused(action: str) -> None:
 
 def test_every_refusal_is_a_whole_sentence() -> None:
     refusals = [permissions.OWN_REQUEST, permissions.NO_ROLE, permissions.NOT_APPROVER, permissions.ONLY_PEOPLE]
+    refusals += [permissions.NOT_ASKER, permissions.ONLY_OPERATORS]
     answer = MembershipAuthority().may(actor("user:2"), "stop_the_world", None)
     assert isinstance(answer, Refusal)
     for refusal in [*refusals, answer]:

@@ -8,8 +8,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from cayu_runtime.contracts import Actor
 from cayu_runtime.core import clock
 from cayu_runtime.models import Approval, Event
+from cayu_runtime.services.pause import pause_dispatch
 from tests.web.office import Office
 
 
@@ -110,6 +112,23 @@ def test_a_page_costs_the_same_queries_at_3_and_at_60_rows(office: Office, alice
         assert "COUNT(" not in statements
         assert "OFFSET" not in statements
     assert counts[3] == counts[60] <= 10
+
+
+def test_a_pause_is_told_to_those_who_wait(office: Office, alice: Client) -> None:  # DESIGN §8
+    shell = Actor("shell:ops", "ops", None, "shell")
+    pause_dispatch(shell, reason="the bank is down", tool="refund")
+    session = office.ask()
+    for address in ("/", "/reconcile/", f"/sessions/{session.session_id}/"):
+        page = text(alice.get(address))
+        assert "Dispatch is paused</strong> for the tool <code>refund</code>, by ops" in page
+        assert "the bank is down" in page
+    approval = office.approval(session)
+    alice.post(f"/approvals/{approval.id}/decide/", office.form(approval, "approve"))
+    office.run(session)
+    assert office.refund.count == 0
+    assert "Held back: dispatch is paused" in text(alice.get(f"/sessions/{session.session_id}/"))
+    pause_dispatch(shell, reason="only there", tenant=office.south)
+    assert "only there" not in text(alice.get("/"))
 
 
 def test_own_requests_are_marked(office: Office, alice: Client) -> None:

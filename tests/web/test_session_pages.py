@@ -122,7 +122,8 @@ def test_the_timeline_tells_every_event(office: Office, alice: Client) -> None:
         "Approval asked for refund",
         "refund approved by alice",
         "refund dispatched",
-        "refund returned: done",
+        "refund: done",
+        "Waits for approval</p>",
         "Session finished",
     ):
         assert sentence in page
