@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db.models import Prefetch, Q
 
-from ..models import Approval, EffectRecord, Event, Message, Session, Tenant, ToolCall, ToolRound
+from ..models import Approval, Event, Message, Session, Tenant, ToolCall
 
 PAGE = 50
 COUNT_LIMIT = 100
@@ -37,10 +37,6 @@ def messages_of(session: Session, before: int | None = None, limit: int = 500) -
     return list(reversed(rows.order_by("-position")[:limit]))
 
 
-def rounds_of(session: Session, limit: int = 100) -> list[ToolRound]:
-    return list(ToolRound.objects.filter(session=session).order_by("position")[:limit])
-
-
 def calls_of(session: Session, since: datetime, until: datetime | None = None, limit: int = 1000) -> list[ToolCall]:
     """Calls that were made in a stretch of time, in order, with round, effect, approvals and who decided these."""
     rows = ToolCall.objects.filter(round__session=session, round__created_at__gte=since)
@@ -49,14 +45,6 @@ def calls_of(session: Session, since: datetime, until: datetime | None = None, l
     approvals = Prefetch("approvals", Approval.objects.select_related("decided_by").order_by("version"))
     rows = rows.select_related("round", "effect").prefetch_related(approvals)
     return list(rows.order_by("round__position", "position")[:limit])
-
-
-def effects_of(session: Session) -> list[EffectRecord]:
-    return list(EffectRecord.objects.filter(session=session))
-
-
-def approvals_of(session: Session) -> list[Approval]:
-    return list(Approval.objects.filter(session=session).select_related("decided_by").order_by("created_at"))
 
 
 def count_running(tenant: Tenant) -> int:
