@@ -8,6 +8,7 @@ arguments comes through `ToolContext.resources`.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -128,6 +129,13 @@ class FunctionTool(Tool):
         self.takes_ctx = takes_ctx
 
     def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The effective arguments. They are read once more when the function runs, so reading must not change them."""
+        effective = self._read(args)
+        if json.dumps(self._read(effective), sort_keys=True) != json.dumps(effective, sort_keys=True):
+            raise InvalidArguments("The tool's validators change these arguments each time they are read.")
+        return effective
+
+    def _read(self, args: dict[str, Any]) -> dict[str, Any]:
         try:
             return self.arguments.model_validate(args).model_dump(mode="json", by_alias=True)
         except ValidationError as error:

@@ -19,6 +19,7 @@ import rfc8785
 MAX_DEPTH = 64
 MAX_BYTES = 1024 * 1024
 MAX_INTEGER = 2**53 - 1
+MAX_PARTS = 100_000
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -40,8 +41,10 @@ def parse(text: str | bytes) -> Any:
         return json.loads(decoded, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
     except NotCanonical:
         raise
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise NotCanonical(f"This is not JSON: {error}.") from None
+    except ValueError:
+        raise NotCanonical("An integer has more digits than can be kept. Send it as a string.") from None
 
 
 def depth_of(raw: bytes) -> int:
@@ -133,26 +136,65 @@ def digest(value: Any) -> bytes:
     return hashlib.sha256(canonical(value)).digest()
 
 
-def storable(value: Any, depth: int = 0) -> Any:
-    """`value` as JSON that every database and client takes. Never fails: what JSON can't say is tagged."""
+def storable(value: Any) -> Any:
+    """`value` as JSON that every database and client takes. Never fails: what JSON can't say is tagged.
+
+    An object that raises when it is looked at is named by its type; so is what lies beyond 62 levels or 100,000 parts.
+    """
+    return _storable(value, 0, [MAX_PARTS])
+
+
+def _storable(value: Any, depth: int, left: list[int]) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        return {"$truncated": f"more than {MAX_PARTS} parts"}
+    try:
+        return _tagged(value, depth, left)
+    except Exception as error:  # the object's own doing; RecursionError is one of them
+        return {"$unreadable": f"{type(value).__name__} ({type(error).__name__})"}
+
+
+def _tagged(value: Any, depth: int, left: list[int]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return storable_text(value)
+        return storable_text(str.__str__(value))
     if isinstance(value, int):
-        return int(value) if abs(value) <= MAX_INTEGER else {"$number": str(value)}
+        whole = int.__index__(value)
+        return whole if abs(whole) <= MAX_INTEGER else {"$number": str(whole)}
     if isinstance(value, float):
-        exact_number = math.isfinite(value) and not (abs(value) > MAX_INTEGER and value.is_integer())
-        return value if exact_number else {"$number": repr(value)}
+        number = float.__float__(value)
+        exact_number = math.isfinite(number) and not (abs(number) > MAX_INTEGER and number.is_integer())
+        return number if exact_number else {"$number": repr(number)}
     if depth >= MAX_DEPTH - 2:
         return {"$truncated": f"nested deeper than {MAX_DEPTH - 2} levels"}
     if isinstance(value, Mapping):
-        return {storable_key(k): storable(v, depth + 1) for k, v in value.items()}
+        return _tagged_mapping(value, depth, left)
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [storable(v, depth + 1) for v in value]
+        parts: list[Any] = []
+        for entry in value:
+            parts.append(_storable(entry, depth + 1, left))
+            if left[0] < 0:
+                break
+        return parts
     if isinstance(value, (bytes, bytearray)):
         return {"$bytes": bytes(value[:1024]).hex(), "size": len(value)}
     return {"$repr": storable_key(repr(value)[:500])}
+
+
+def _tagged_mapping(value: Mapping[Any, Any], depth: int, left: list[int]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for number, (key, entry) in enumerate(value.items()):
+        try:
+            name = storable_key(key)
+        except Exception:
+            name = f"$key {number}"
+        while name in made:
+            name += "'"
+        made[name] = _storable(entry, depth + 1, left)
+        if left[0] < 0:
+            break
+    return made
 
 
 def storable_text(text: str) -> Any:

@@ -9,11 +9,13 @@ import asyncio
 import contextvars
 import copy
 import inspect
+import json
 import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from django.db import connections
 
@@ -21,8 +23,13 @@ from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolResult
 from .canonical import bounded, storable_key
 
 MAX_EVIDENCE = 2048
-_TOKEN = re.compile(
-    r"(?i)\b(bearer|basic|key|token|secret|password|authorization)\b(\s*[=:]\s*|\s+)\S+|[A-Za-z0-9_-]{32,}"
+MAX_MASKED = 64 * 1024
+_NAME = r"[\w-]*(?:key|token|secret|passw(?:or)?d|pwd|cookie|credential|authorization)s?"
+_CREDENTIAL = re.compile(
+    rf"(?i){_NAME}[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic)\s+)?[^\s\"',;&}}]+"
+    r"|\b(?:bearer|basic|token|secret|password)\s+\S+"
+    r"|(?<=://)[^\s/@]+(?=@)"
+    r"|[A-Za-z0-9_-]{32,}"
 )
 
 
@@ -55,11 +62,21 @@ class Ambiguous:
 Outcome = Done | NotDone | Ambiguous
 
 
+@dataclass(frozen=True, slots=True)
+class Returned:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    error: BaseException
+
+
 def perform(tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
     """Run one tool once. Never raises for what the tool does; a tool past its deadline is left behind as a timeout."""
     if ctx.seconds_left <= 0:
         return NotDone(ToolResult(content="The deadline was over before the tool could start.", is_error=True))
-    box: list[Any] = []
+    box: list[Returned | Raised] = []
     context = contextvars.copy_context()
     thread = threading.Thread(
         target=lambda: context.run(_run, tool, ctx, arguments, box), name=f"tool-{tool.spec.name}", daemon=True
@@ -68,17 +85,20 @@ def perform(tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
     thread.join(ctx.seconds_left)
     if not box:
         return Ambiguous("timeout", {"classification": "timeout", "seconds": round(ctx.seconds_left, 3)})
-    return _classify(box[0], arguments, ctx)
+    answer = box[0]
+    if isinstance(answer, Raised):
+        return _classify_error(answer.error, arguments, ctx)
+    return _classify_result(answer.value)
 
 
-def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], box: list[Any]) -> None:
+def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], box: list[Returned | Raised]) -> None:
     try:
         answer: Any = tool.run(ctx, copy.deepcopy(arguments))
         if inspect.isawaitable(answer):
             answer = asyncio.run(_within(answer, ctx.seconds_left))
-        box.append(answer)
+        box.append(Returned(answer))
     except BaseException as error:
-        box.append(error)
+        box.append(Raised(error))
     finally:
         connections.close_all()
 
@@ -87,17 +107,25 @@ async def _within(answer: Any, seconds: float) -> Any:
     return await asyncio.wait_for(answer, seconds)
 
 
-def _classify(answer: Any, arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
-    if isinstance(answer, EffectNotPerformed):
-        return NotDone(ToolResult(content=str(answer) or "The tool did not act.", is_error=True))
-    if isinstance(answer, TimeoutError):
-        return _raised("timeout", answer, arguments, ctx)
-    if isinstance(answer, BaseException):
-        return _raised("raised", answer, arguments, ctx)
+def _classify_error(error: BaseException, arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
+    if isinstance(error, EffectNotPerformed):
+        return NotDone(ToolResult(content=_words(error) or "The tool did not act.", is_error=True))
+    return _raised("timeout" if isinstance(error, TimeoutError) else "raised", error, arguments, ctx)
+
+
+def _classify_result(answer: Any) -> Outcome:
     problem = _problem(answer)
     if problem:
         return Ambiguous("invalid_result", {"classification": "invalid_result", "message": problem})
     return NotDone(answer) if answer.is_error else Done(answer)
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says; nothing if its own `str` fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _problem(answer: Any) -> str:
@@ -122,23 +150,40 @@ def _raised(classification: str, error: BaseException, arguments: dict[str, Any]
         types.append(type(cause).__name__)
         cause = cause.__cause__ or cause.__context__
     secrets = [ctx.idempotency_key, *_texts(arguments)]
-    evidence = {"classification": classification, "exceptions": types, "message": masked(str(error), secrets)}
+    evidence = {"classification": classification, "exceptions": types, "message": masked(_words(error), secrets)}
     return Ambiguous(classification, evidence)
 
 
 def masked(message: str, secrets: Iterable[str] = ()) -> str:
-    """An exception's message without the given values and without what looks like a credential, at most 2 KiB."""
-    text = storable_key(message)[: MAX_EVIDENCE * 4]
-    for secret in sorted((s for s in secrets if len(s) >= 4), key=len, reverse=True):
-        text = text.replace(secret, "•••")
-    return bounded(_TOKEN.sub("•••", text), MAX_EVIDENCE // 4)
+    """An exception's message without the given values and without what looks like a credential, at most 2 KiB.
+
+    A value is found as it is, in quotes, as JSON and in a URL; one of up to three characters as a whole word alone.
+    """
+    text = storable_key(message)
+    forms = sorted({form for secret in secrets if secret for form in _forms(secret)}, key=len, reverse=True)
+    cut = len(text) > MAX_MASKED
+    text = text[:MAX_MASKED]
+    for form in forms:
+        if len(form) >= 4:
+            text = text.replace(form, "•••")
+        elif form in text:
+            text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", "•••", text)
+    if cut and forms:
+        text = text[: -len(forms[0])]  # the end may be the beginning of a value
+    return bounded(_CREDENTIAL.sub("•••", text), MAX_EVIDENCE // 4)
+
+
+def _forms(secret: str) -> set[str]:
+    clean = storable_key(secret)
+    written = {clean, repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    url = secret.encode("utf-8", "replace")
+    return {form for form in (*written, quote(url), quote_plus(url), quote(url, safe="")) if form}
 
 
 def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
+    """Every value in arguments as text; true, false and null are no secrets."""
     if isinstance(value, dict):
         return [t for v in value.values() for t in _texts(v)]
     if isinstance(value, list):
         return [t for v in value for t in _texts(v)]
-    return []
+    return [] if value is None or isinstance(value, bool) else [str(value)]

@@ -136,7 +136,6 @@ def test_what_the_reviewer_sees_is_what_the_function_gets(hint: Any, sent: Any, 
     assert seen == [runs_with]
 
 
-@pytest.mark.xfail(strict=True, reason="fault: a function's validators run again on the reviewed arguments (A17)")
 @pytest.mark.parametrize("hint", [Annotated[int, AfterValidator(lambda v: v + 1)], Annotated[int, Field(exclude=True)]])
 def test_a_function_whose_arguments_change_when_read_twice_is_refused(hint: Any) -> None:
     """The reviewer would see 8 and the tool would run with 9."""

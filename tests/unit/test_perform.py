@@ -85,11 +85,7 @@ class OddResult(ToolResult):
         ({"a": "secret"}, "The tool returned a dict, not a ToolResult."),
         (True, "The tool returned a bool, not a ToolResult."),
         (ToolResult, "The tool returned a type, not a ToolResult."),
-        pytest.param(
-            ValueError("a secret"),
-            "The tool returned a ValueError, not a ToolResult.",
-            marks=pytest.mark.xfail(strict=True, reason="fault: a returned exception is taken for a raised one"),
-        ),
+        (ValueError("a secret"), "The tool returned a ValueError, not a ToolResult."),
         (OddResult(content=b"secret"), "ToolResult.content is not a string."),
         (OddResult(content=None), "ToolResult.content is not a string."),
         (OddResult(structured=["secret"]), "ToolResult.structured is not an object."),
@@ -180,12 +176,10 @@ class NotPerformedWithoutWords(EffectNotPerformed):
     __str__ = NoWords.__str__
 
 
-@pytest.mark.xfail(strict=True, reason="fault: perform raises when the exception's own str does")
 def test_an_exception_that_cannot_be_written_is_ambiguous() -> None:
     assert evidence_of(raising(NoWords()))["exceptions"] == ["NoWords"]
 
 
-@pytest.mark.xfail(strict=True, reason="fault: perform raises when the exception's own str does")
 def test_a_statement_of_not_acting_counts_without_words() -> None:
     assert isinstance(outcome_of(raising(NotPerformedWithoutWords())), NotDone)
 
