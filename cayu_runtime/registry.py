@@ -6,9 +6,10 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 
+import jsonschema_rs
 from django.apps import apps
 
-from .contracts import Agent
+from .contracts import Agent, Tool
 
 
 @lru_cache(maxsize=1)
@@ -23,10 +24,19 @@ def agents() -> dict[str, Agent]:
             if found.setdefault(agent.name, agent) is not agent:
                 raise ValueError(f"Two agents are called {agent.name!r}. Give one of them another name.")
             names = [tool.spec.name for tool in agent.tools]
+            for tool in agent.tools:
+                _refuse_broken_schema(agent, tool)
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"Agent {agent.name!r} has two tools called {sorted(twice)[0]!r}.")
     return found
+
+
+def _refuse_broken_schema(agent: Agent, tool: Tool) -> None:
+    try:
+        jsonschema_rs.meta.validate(dict(tool.schema))
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(f"Agent {agent.name!r}, tool {tool.spec.name!r}: no JSON Schema: {error.message}") from None
 
 
 def find_agent(name: str) -> Agent | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .policy import ToolPolicy
 from .provider import Rule
-from .tool import Tool
+from .tool import NAME, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +36,9 @@ class Agent:
     resources: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
     example: str = ""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or not 1 <= len(self.version) <= 40:
+            raise ValueError(
+                f"Agent {self.name!r}: a name has 1 to 64 letters, digits, '_' or '-', a version 1 to 40 characters."
+            )

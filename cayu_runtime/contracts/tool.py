@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,9 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from .effect import ToolEffect
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_TIMEOUT = 24 * 3600.0
 
 
 class InvalidArguments(ValueError):
@@ -46,6 +50,14 @@ class ToolSpec:
     verb: str = ""
     target: str = ""
     replay: bool = True
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"Tool {self.name!r}: a name has 1 to 64 letters, digits, '_' or '-'.")
+        if not 1 <= len(self.version) <= 40 or len(self.verb) > 110:
+            raise ValueError(f"Tool {self.name!r}: a version has 1 to 40 characters, a verb at most 110.")
+        if not 0 < self.timeout <= MAX_TIMEOUT:
+            raise ValueError(f"Tool {self.name!r}: a timeout is more than 0 and at most {MAX_TIMEOUT} seconds.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 
 from .. import registry
 from ..contracts import Agent
@@ -25,6 +26,7 @@ from .routing import OpenRound, load_round, release_lease, stop_session
 log = structlog.get_logger(__name__)
 
 SLICE_SECONDS = 60.0
+POLICY_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -119,6 +121,7 @@ def _model_step(run: Run) -> bool:
     if run.history is None:
         bodies = Message.objects.filter(session=run.lease.session).order_by("position").values_list("body", flat=True)
         run.history = as_history(list(bodies))
+    run.keeper.until(settings.CAYU_MODEL_TIMEOUT + POLICY_SECONDS)
     try:
         reply = model.ask(run.agent, run.history)
     except model.ModelFailed as failure:
@@ -130,6 +133,7 @@ def _model_step(run: Run) -> bool:
         return False
     judged = [judge(run.agent, run.session, call) for call in reply.calls]
     recorded = record_step(run.lease, reply.body, reply.usage, judged)
+    run.keeper.until(None)
     run.session.steps += 1
     run.history.append(reply.message)
     run.work = recorded.work

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection
 
-from ..contracts import Agent, Tool
+from ..contracts import Agent, Tool, ToolEffect
 from ..errors import Fenced, LostRace
 from ..models import Session, ToolCall
 from . import clock, ids
@@ -29,8 +30,8 @@ from .dispatch import (
     settle,
     tool_for,
 )
-from .lease import Keeper, Lease, lease_length
-from .perform import Ambiguous, Outcome, perform
+from .lease import Keeper, Lease
+from .perform import Ambiguous, NotDone, Outcome, perform
 from .recovery import WORKER_LOST
 from .routing import OpenRound, load_round
 
@@ -38,6 +39,11 @@ log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 0.2
 MAX_PARALLEL = 8
+REPLAY_NOT_DONE = Ambiguous(
+    "replay_not_done",
+    {"classification": "replay_not_done", "message": "The repeated run did not act; the first one may have."},
+)
+SETTLE_SECONDS = 600.0
 TOOL_GONE = Ambiguous("tool_gone", {"classification": "tool_gone", "message": "The tool is not registered any more."})
 DATABASE_AWAY = (OperationalError, InterfaceError)
 
@@ -104,8 +110,8 @@ def _run_dispatched(
     while True:
         seconds = dispatch.until - time.monotonic()
         ctx = context_for(agent, session, call, work.effects.get(call.id), dispatch, seconds)
-        keeper.until(dispatch.deadline + lease_length())
-        outcome = perform(tool, ctx, call.arguments)
+        keeper.until(seconds)
+        outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, partial(_tell_late, lease, call, dispatch)))
         keeper.until(None)
         if not (isinstance(outcome, Ambiguous) and may_replay(call, tool)):
             return _settle_surely(lease, work, [(call, outcome)], dispatch)
@@ -113,6 +119,23 @@ def _run_dispatched(
         if intent.dispatch is None:
             return intent.goes_on
         dispatch = intent.dispatch
+
+
+def _under(dispatch: Dispatch, call: ToolCall, outcome: Outcome) -> Outcome:
+    """What an outcome says of the operation: a replay's "I did not do it" says nothing about the first run."""
+    if isinstance(outcome, NotDone) and dispatch.replayed and call.effect_class != ToolEffect.NONE:
+        return REPLAY_NOT_DONE
+    return outcome
+
+
+def _tell_late(lease: Lease, call: ToolCall, dispatch: Dispatch, outcome: Outcome) -> None:
+    """A tool ended after it was given up. This is its own thread: nobody is left to hear an exception."""
+    told = _under(dispatch, call, outcome)
+    try:
+        if not isinstance(told, Ambiguous):
+            record_late(lease, call.id, dispatch, told)
+    except Exception:
+        log.exception("late_outcome.not_recorded", call=str(call.id), dispatch=str(dispatch.dispatch_id))
 
 
 def _run_again(
@@ -153,8 +176,8 @@ def _intend_surely(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | N
 def _settle_surely(
     lease: Lease, work: OpenRound, ended: list[tuple[ToolCall, Outcome]], dispatch: Dispatch | None
 ) -> bool:
-    """T4, tried again while the database is away and the lease may be ours; then the next claimant decides by class."""
-    give_up = time.monotonic() + lease_length().total_seconds()
+    """T4, tried again while the database is away. If the lease was lost meanwhile, it becomes a late outcome."""
+    give_up = time.monotonic() + SETTLE_SECONDS
     acknowledged = True
     while True:
         try:

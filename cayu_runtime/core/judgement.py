@@ -112,8 +112,12 @@ _validators: dict[int, tuple[Tool, Any]] = {}
 def _validator(tool: Tool) -> Any:
     kept = _validators.get(id(tool))
     if kept is None:
-        kept = _validators[id(tool)] = (tool, jsonschema_rs.validator_for(dict(tool.schema)))
+        kept = _validators[id(tool)] = (tool, jsonschema_rs.validator_for(dict(tool.schema), retriever=_no_retrieval))
     return kept[1]
+
+
+def _no_retrieval(uri: str) -> Any:
+    raise ValueError(f"A schema can't refer to {uri}: nothing is fetched.")
 
 
 def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -84,7 +85,7 @@ class Keeper:
         self.lease = lease
         self.lost = threading.Event()
         self._done = threading.Event()
-        self._deadline: datetime | None = None
+        self._deadline: float | None = None
         self._thread = threading.Thread(target=self._renew, name=f"lease-{lease.session}", daemon=True)
 
     def __enter__(self) -> Keeper:
@@ -95,15 +96,15 @@ class Keeper:
         self._done.set()
         self._thread.join()
 
-    def until(self, deadline: datetime | None) -> None:
-        """Stop renewing after this moment (None: while we hold it)."""
-        self._deadline = deadline
+    def until(self, seconds: float | None) -> None:
+        """Renew for the length of one operation and one more lease, then no more (None: while we hold it)."""
+        self._deadline = None if seconds is None else time.monotonic() + seconds + lease_length().total_seconds()
 
     def _renew(self) -> None:
         try:
             while not self._done.wait(lease_length().total_seconds() / 3):
                 try:
-                    if self._deadline is not None and clock.now() > self._deadline:
+                    if self._deadline is not None and time.monotonic() > self._deadline:
                         continue
                     if not renew(self.lease):
                         self.lost.set()

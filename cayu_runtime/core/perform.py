@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -72,35 +72,47 @@ class Raised:
     error: BaseException
 
 
-def perform(tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
-    """Run one tool once. Never raises for what the tool does; a tool past its deadline is left behind as a timeout."""
+def perform(
+    tool: Tool, ctx: ToolContext, arguments: dict[str, Any], late: Callable[[Outcome], None] | None = None
+) -> Outcome:
+    """Run one tool once. Never raises for what the tool does; a tool past its deadline is left behind as a timeout.
+
+    If one that was left behind ends after all, `late` is told in the tool's own thread what came of it.
+    """
     if ctx.seconds_left <= 0:
         return NotDone(ToolResult(content="The deadline was over before the tool could start.", is_error=True))
     box: list[Returned | Raised] = []
+    taken = threading.Lock()  # whoever takes it first decides whether the answer came in time
+
+    def work() -> None:
+        box.append(_run(tool, ctx, arguments))
+        if not taken.acquire(blocking=False) and late is not None:
+            late(_classify(box[0], arguments, ctx))
+        connections.close_all()
+
     context = contextvars.copy_context()
-    thread = threading.Thread(
-        target=lambda: context.run(_run, tool, ctx, arguments, box), name=f"tool-{tool.spec.name}", daemon=True
-    )
+    thread = threading.Thread(target=context.run, args=(work,), name=f"tool-{tool.spec.name}", daemon=True)
     thread.start()
     thread.join(ctx.seconds_left)
-    if not box:
+    if taken.acquire(blocking=False):
         return Ambiguous("timeout", {"classification": "timeout", "seconds": round(ctx.seconds_left, 3)})
-    answer = box[0]
-    if isinstance(answer, Raised):
-        return _classify_error(answer.error, arguments, ctx)
-    return _classify_result(answer.value)
+    return _classify(box[0], arguments, ctx)
 
 
-def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], box: list[Returned | Raised]) -> None:
+def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Returned | Raised:
     try:
         answer: Any = tool.run(ctx, copy.deepcopy(arguments))
         if inspect.isawaitable(answer):
             answer = asyncio.run(_within(answer, ctx.seconds_left))
-        box.append(Returned(answer))
+        return Returned(answer)
     except BaseException as error:
-        box.append(Raised(error))
-    finally:
-        connections.close_all()
+        return Raised(error)
+
+
+def _classify(answer: Returned | Raised, arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
+    if isinstance(answer, Raised):
+        return _classify_error(answer.error, arguments, ctx)
+    return _classify_result(answer.value)
 
 
 async def _within(answer: Any, seconds: float) -> Any:

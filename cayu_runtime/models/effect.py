@@ -62,16 +62,25 @@ class EffectRecord(models.Model):
             set_exactly_in("effect", "closed_at", "state", CLOSED_EFFECT),
             set_whenever_in("effect", "receipt", "state", ("receipted", "completed")),
             not_set_in("effect", "receipt", "state", ("proposed", "intent_recorded", "abandoned")),
-            set_whenever_in("effect", "dispatch_id", "state", ("intent_recorded", "receipted")),
+            set_whenever_in("effect", "dispatch_id", "state", ("intent_recorded",)),
             not_set_in("effect", "dispatch_id", "state", ("proposed", "abandoned")),
-            set_whenever_in("effect", "unknown_since", "state", ("outcome_unknown",)),
+            set_whenever_in("effect", "unknown_since", "state", ("outcome_unknown", "manual_review")),
             models.CheckConstraint(
-                condition=~Q(state="outcome_unknown") | Q(dispatch_id__isnull=False) | Q(quarantined_at__isnull=False),
+                condition=~Q(state__in=("outcome_unknown", "receipted"))
+                | Q(dispatch_id__isnull=False)
+                | Q(quarantined_at__isnull=False),
                 name="effect_unknown_was_dispatched",
             ),
             models.CheckConstraint(
                 condition=(
-                    Q(dispatch_id__isnull=True, dispatched_at__isnull=True, deadline__isnull=True, dispatches=0)
+                    Q(
+                        dispatch_id__isnull=True,
+                        dispatched_at__isnull=True,
+                        deadline__isnull=True,
+                        dispatch_fence__isnull=True,
+                        dispatched_by="",
+                        dispatches=0,
+                    )
                     | Q(
                         dispatch_id__isnull=False,
                         dispatched_at__isnull=False,

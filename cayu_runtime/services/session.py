@@ -14,7 +14,7 @@ from ..core.transitions import new_session, transition
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Session, Tenant
 
-SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
+SESSION_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,80}")
 MAX_TEXT = 32_000
 
 
@@ -35,7 +35,7 @@ def start_session(tenant: Tenant, actor: Actor, *, agent: str, text: str, sessio
     if len(message) > MAX_TEXT:
         raise InvalidRequest(f"The message has {len(message)} characters; at most {MAX_TEXT} are accepted.")
     if session_id and not SESSION_ID.fullmatch(session_id):
-        raise InvalidRequest("A session_id has 1 to 80 letters, digits, '.', '_' or '-'.")
+        raise InvalidRequest("A session_id has 1 to 80 letters, digits, '.', '_' or '-', and is not '.' or '..'.")
     session = Session(
         id=ids.new_id(),
         tenant=tenant,

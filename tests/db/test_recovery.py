@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.db import OperationalError, connection
 
-from cayu_runtime import Call, ToolEffect, ToolResult
+from cayu_runtime import Call, EffectNotPerformed, ToolEffect, ToolResult
 from cayu_runtime.core import clock, dispatch, execution, lease, model
 from cayu_runtime.core.routing import release_lease
 from cayu_runtime.errors import Fenced
@@ -99,6 +99,22 @@ def test_an_idempotent_call_that_raises_once_is_repeated_in_place(machine):
     session, tool = waiting_for_a_worker(machine, ToolEffect.IDEMPOTENT, does=fail_once)
     machine.run(session)
     assert (session.state, tool.count, machine.effect(session).state) == ("completed", 2, "completed")
+
+
+@pytest.mark.parametrize("how", ["returns", "raises"])
+def test_a_replay_that_says_that_it_did_not_act_says_nothing_about_the_first_run(machine, how):
+    def lose_then_refuse(ctx, args):
+        if not ctx.replayed:
+            raise ConnectionError("lost")
+        if how == "raises":
+            raise EffectNotPerformed("could not connect")
+        return ToolResult("could not connect", is_error=True)
+
+    session, tool = waiting_for_a_worker(machine, ToolEffect.IDEMPOTENT, does=lose_then_refuse)
+    machine.run(session)
+    effect = machine.effect(session)
+    assert (session.interruption, tool.count, effect.state) == ("effect_outcome_unknown", 2, "outcome_unknown")
+    assert effect.failure_evidence["classification"] == "replay_not_done"
 
 
 def test_an_idempotent_call_that_raises_twice_is_unknown(machine):

@@ -115,10 +115,10 @@ def stop_inside(monkeypatch, machine: Machine, session, tool: Counter) -> None:
     """Stop the session as this tool begins, from the worker's own thread: a test's transaction has one connection."""
     real = execution.perform
 
-    def perform(called, ctx, arguments):
+    def perform(called, *rest):
         if called is tool:
             stop(machine, session)
-        return real(called, ctx, arguments)
+        return real(called, *rest)
 
     monkeypatch.setattr(execution, "perform", perform)
 

@@ -182,7 +182,7 @@ def test_text_a_mapping_or_a_result_becomes_the_result(answer: Any, result: Tool
 
 @pytest.mark.parametrize("answer", [None, 7, True, ["x"], b"x", object])
 def test_anything_else_is_handed_on_for_whoever_runs_the_tool_to_judge(answer: Any) -> None:
-    assert tool()(lambda: answer).run(CTX, {}) is answer
+    assert tool(name="answer")(lambda: answer).run(CTX, {}) is answer
 
 
 # ---- what cannot be a tool, said when it is written ----
