@@ -1,6 +1,7 @@
 """Two probes. Live: the process answers, nothing else is asked. Ready: what a request needs is there."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache
 
 from django.db import Error, connection
@@ -11,7 +12,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from django_q.models import OrmQ
 
+from cayu_runtime.selectors import worker
+
 OK = "ok"
+# A heartbeat is written each second, and the sweep looks as often.
+BEAT_AGE = timedelta(seconds=15)
+SWEEP_AGE = timedelta(seconds=60)
 
 
 @never_cache
@@ -61,4 +67,22 @@ def _queue() -> str:
     return OK
 
 
-PARTS: dict[str, Callable[[], str]] = {"database": _database, "migrations": _migrations, "queue": _queue}
+def _workers() -> str:
+    return OK if worker.recent_workers(BEAT_AGE) else f"none was heard for {BEAT_AGE.seconds} seconds"
+
+
+def _sweep() -> str:
+    """The oldest row that the sweep, or an idle worker, should have moved. A queue before busy workers is no fault."""
+    idle = any(one.busy_since is None for one in worker.recent_workers(BEAT_AGE))
+    if worker.is_unswept(SWEEP_AGE) or (idle and worker.is_unheard(SWEEP_AGE)):
+        return f"something is overdue by more than {SWEEP_AGE.seconds} seconds"
+    return OK
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "database": _database,
+    "migrations": _migrations,
+    "queue": _queue,
+    "workers": _workers,
+    "sweep": _sweep,
+}

@@ -69,6 +69,7 @@ def logging_config() -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "root": {"handlers": ["stderr"], "level": "INFO"},
         "loggers": {
+            "django-q": {"level": "WARNING"},
             "django.server": {"handlers": [], "level": "INFO", "propagate": True},
             "httpx": {"level": "WARNING"},
             "uvicorn": {"handlers": [], "level": "INFO", "propagate": True},

@@ -39,6 +39,8 @@ CAYU_PROCESS = env.str("CAYU_PROCESS", default="")
 # --- Cayu -----------------------------------------------------------------------------------------
 
 CAYU_DEMO = env.bool("CAYU_DEMO", default=False)
+# Your Django apps, comma separated: their agents.py is discovered, their models and commands are there.
+CAYU_APPS = env.list("CAYU_APPS", default=[])
 CAYU_LEDGER_URL = env.str("CAYU_LEDGER_URL", default="http://127.0.0.1:8001")
 CAYU_WORKERS = env.int("CAYU_WORKERS", default=2)
 CAYU_LEASE_SECONDS = env.int("CAYU_LEASE_SECONDS", default=15)
@@ -78,6 +80,7 @@ Q_CLUSTER: dict[str, Any] = {
     "max_attempts": 1,
     "queue_limit": 1,
     "bulk": 1,
+    "recycle": 0,  # a worker that ends itself takes its cluster with it
     "save_limit": -1,
     "poll": 0.05,
     "scheduler": False,
@@ -91,6 +94,7 @@ INSTALLED_APPS = [
     "cayu_review",
     "cayu_runtime",
     *(["cayu_project.demo"] if CAYU_DEMO else []),
+    *CAYU_APPS,
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -44,9 +44,8 @@ def quick_passwords() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def live_database_url(transactional_db: None) -> str:
-    """DATABASE_URL of this process's test database, for a child process. What the test commits, the child sees."""
+def database_url() -> str:
+    """DATABASE_URL of this process's test database."""
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:///{database['NAME']}"
@@ -60,16 +59,26 @@ def live_database_url(transactional_db: None) -> str:
     return f"postgres://{account}@{host}{port}/{database['NAME']}"
 
 
-@pytest.fixture
-def child_environment(live_database_url: str) -> dict[str, str]:
+def environment_of_children() -> dict[str, str]:
     """The environment of a child process (`manage.py …`, uvicorn) that works on this test's database."""
     return {
         **os.environ,
-        "DATABASE_URL": live_database_url,
+        "DATABASE_URL": database_url(),
         "DJANGO_SETTINGS_MODULE": "cayu_project.settings",
         "CAYU_INSECURE_COOKIES": "1",
         "PYTHONPATH": str(Path(__file__).parent.parent),
     }
+
+
+@pytest.fixture
+def live_database_url(transactional_db: None) -> str:
+    """DATABASE_URL of this process's test database, for a child process. What the test commits, the child sees."""
+    return database_url()
+
+
+@pytest.fixture
+def child_environment(live_database_url: str) -> dict[str, str]:
+    return environment_of_children()
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from cayu_runtime.models import (
     Tenant,
     ToolCall,
     ToolRound,
+    Worker,
 )
 
 NOW = datetime.now(UTC)
@@ -57,6 +58,7 @@ DISPATCH: dict[str, Any] = {
 RECEIPT = {"receipt": {"v": 1, "outcome": "completed"}, "receipt_digest": DIGEST}
 ENDED = {"result": RESULT, "finished_at": NOW}
 CLOSED = {"closed_at": NOW}
+DECIDED = {"decided_at": NOW, **CLOSED}
 
 EVIDENCE: dict[type[models.Model], dict[str, dict[str, Any]]] = {
     Session: {
@@ -75,11 +77,7 @@ EVIDENCE: dict[type[models.Model], dict[str, dict[str, Any]]] = {
         "dispatched": {"dispatched_at": NOW},
         "outcome_unknown": {"reason": "timeout"},
         "blocked": {"reason": "policy", **ENDED},
-        "completed": ENDED,
-        "failed": ENDED,
-        "denied": ENDED,
-        "expired": ENDED,
-        "cancelled": ENDED,
+        **dict.fromkeys(("completed", "failed", "denied", "expired", "cancelled"), ENDED),
     },
     EffectRecord: {
         "proposed": {},
@@ -96,12 +94,8 @@ EVIDENCE: dict[type[models.Model], dict[str, dict[str, Any]]] = {
     Approval: {
         "pending": {},
         "approved": {"decided_at": NOW},
-        "denied": {"decided_at": NOW, **CLOSED},
-        "consumed": {"decided_at": NOW, **CLOSED},
-        "revoked": {"decided_at": NOW, **CLOSED},
-        "expired": CLOSED,
-        "cancelled": CLOSED,
-        "void": CLOSED,
+        **dict.fromkeys(("denied", "consumed", "revoked"), DECIDED),
+        **dict.fromkeys(("expired", "cancelled", "void"), CLOSED),
     },
     Proposal: {"open": {}, "used": CLOSED, "withdrawn": CLOSED, "expired": CLOSED},
     Question: {
@@ -135,12 +129,7 @@ CALL_OF_APPROVAL = {
     "cancelled": "cancelled",
     "void": "blocked",
 }
-CALL_OF_QUESTION = {
-    "pending": "awaiting_answer",
-    "answered": "completed",
-    "expired": "expired",
-    "cancelled": "cancelled",
-}
+CALL_OF_QUESTION = {"pending": "awaiting_answer", "answered": "completed"}
 
 
 def evidence(model: type[models.Model], state: str) -> dict[str, Any]:
@@ -301,7 +290,7 @@ def proposal(state: str = "open", *, save: bool = True, **values: Any) -> Propos
 
 
 def question(state: str = "pending", *, save: bool = True, **values: Any) -> Question:
-    of = _call_of(values, CALL_OF_QUESTION.get(state, "awaiting_answer"), effect_class="none", tool="ask")
+    of = _call_of(values, CALL_OF_QUESTION.get(state, state), effect_class="none", tool="ask")
     defaults = {
         "tenant": of.tenant,
         "session": of.session,
@@ -355,6 +344,14 @@ def pause(*, save: bool = True, **values: Any) -> DispatchPause:
     return _built(DispatchPause, save, {**defaults, **values})
 
 
+def worker(*, save: bool = True, **values: Any) -> Worker:
+    defaults = {
+        "host": "host-1", "supervisor": 100, "pid": next(_numbers), "tasks": 0, "leaving": False,
+        "started_at": NOW, "beat_at": NOW,
+    }  # fmt: skip
+    return _built(Worker, save, {**defaults, **values})
+
+
 def _session_of(values: dict[str, Any]) -> Session:
     if "session" not in values:
         values["session"] = session()
@@ -384,4 +381,5 @@ MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     AuditEntry: audit_entry,
     Message: message,
     DispatchPause: pause,
+    Worker: worker,
 }

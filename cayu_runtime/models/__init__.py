@@ -13,6 +13,7 @@ from .question import Question
 from .round import ToolRound
 from .session import Session
 from .tenant import Tenant
+from .worker import Worker
 
 __all__ = [
     "Approval",
@@ -29,4 +30,5 @@ __all__ = [
     "Tenant",
     "ToolCall",
     "ToolRound",
+    "Worker",
 ]

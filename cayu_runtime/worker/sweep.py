@@ -1,56 +1,101 @@
-"""The sweep: expires what is due and rings for what is runnable and unheld. Idempotent; it runs nothing itself."""
+"""The sweep: expires what is due and rings for what waits and nobody takes. Idempotent; it runs nothing itself."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from ..core import clock, decisions, doorbell
-from ..core.states import LEASED
-from ..errors import LostRace
+from ..core.lease import due
 from ..models import Approval, Session
+from .beats import Waiting
 
 log = structlog.get_logger(__name__)
 
 BATCH = 200
+# What has just become runnable has its own wake-up under way.
+PATIENCE = timedelta(seconds=1)
+# A wake-up that was taken and did not help is repeated after so long.
+AGAIN_SECONDS = 2.0
 
 
 @dataclass(slots=True)
 class Sweep:
-    """One sweeper. It remembers for a lease's length whom it rang for, so that a backlog is not rung for again each
-    second.
+    """One sweeper. It remembers for whom it rang, and since when it has seen what waits.
+
+    `rung` and `seen` hold moments of this process's monotonic clock.
     """
 
     rung: dict[UUID, float] = field(default_factory=dict)
+    seen: dict[Hashable, float] = field(default_factory=dict)
+    waiting: Waiting = field(default_factory=Waiting)
 
     def once(self) -> tuple[int, int]:
         """(approvals expired, sessions rung for)."""
         return expire_due(), self.ring_runnable()
 
     def ring_runnable(self) -> int:
+        """Put wake-ups in the queue, unless as many lie there already as sessions wait.
+
+        Whoever takes one runs the session whose turn it is, so it is their number that counts. A session that is still
+        waiting after a lease's length is rung for in any case: what lies in the queue may be somebody else's.
+        """
         moment, now = time.monotonic(), clock.now()
-        self.rung = {s: at for s, at in self.rung.items() if moment - at < settings.CAYU_LEASE_SECONDS}
-        due = Q(state="pending", runnable_at__lte=now) | Q(state__in=LEASED, lease_until__lte=now)
-        waiting = Session.objects.filter(due).order_by("runnable_at").values_list("id", flat=True)[:BATCH]
-        fresh = [session for session in waiting if session not in self.rung]
-        for session in fresh:
-            doorbell.ring(session)
-            self.rung[session] = moment
-        return len(fresh)
+        overdue = due(now, PATIENCE)
+        rows = Session.objects.filter(overdue).order_by(Coalesce("runnable_at", "lease_until"))
+        waiting = list(rows.values_list("id", flat=True)[:BATCH])
+        bells = doorbell.unanswered(BATCH)
+        self.seen = {one: self.seen.get(one, moment) for one in (*waiting, *bells)}
+        self.waiting = Waiting(moment, min(self.seen.values(), default=None))
+        again = settings.CAYU_LEASE_SECONDS if len(bells) >= len(waiting) else AGAIN_SECONDS
+        self.rung = {session: self.rung.get(session, moment - AGAIN_SECONDS) for session in waiting}
+        silent = [session for session, at in self.rung.items() if moment - at >= again]
+        if not silent:
+            return 0
+        with transaction.atomic():
+            free = unlocked(overdue, silent)
+            doorbell.ring_all(free)
+        self.rung |= dict.fromkeys(silent, moment)
+        return len(free)
 
 
 def expire_due() -> int:
-    """Expire approvals whose time is over, one transaction each."""
-    due = Approval.objects.filter(state__in=("pending", "approved"), expires_at__lte=clock.now())
-    expired = 0
-    for approval, session in due.order_by("expires_at").values_list("id", "session_id")[:BATCH]:
-        try:
-            expired += decisions.expire(session, approval)
-        except LostRace:
-            log.info("sweep.lost_race", approval=str(approval))
-    return expired
+    """Expire approvals whose time is over, one transaction each. What somebody is just moving comes next time."""
+    now = clock.now()
+    rows = Approval.objects.filter(state__in=("pending", "approved"), expires_at__lte=now).order_by("expires_at")
+    over = list(rows.values_list("id", "session_id")[:BATCH])
+    if not over:
+        return 0
+    with transaction.atomic():
+        free = set(unlocked(Q(), {session for _, session in over}))
+    return sum(_expire(session, approval) for approval, session in over if session in free)
+
+
+def _expire(session: UUID, approval: UUID) -> bool:
+    try:
+        return decisions.expire(session, approval)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        log.warning("sweep.not_expired", approval=str(approval), session=str(session), error=type(error).__name__)
+        return False
+
+
+def unlocked(condition: Q, sessions: Iterable[UUID]) -> list[UUID]:
+    """Lock those of the sessions that still fit and that nobody else has locked: another sweep, or who moves them.
+
+    So no sweep waits for a row, and two at the same moment do not ring for one session. SQLite has one writer anyway.
+    """
+    rows = Session.objects.filter(condition, pk__in=list(sessions))
+    if connection.vendor != "sqlite":
+        rows = rows.select_for_update(skip_locked=True, no_key=True)
+    return list(rows.values_list("id", flat=True))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from uuid import UUID
 
-import structlog
+from .duty import current
+from .turns import Turns
 
-from ..core import engine
-
-log = structlog.get_logger(__name__)
+_turns = Turns()
 
 
 def worker_name() -> str:
@@ -19,5 +17,8 @@ def worker_name() -> str:
 
 
 def run_session(session: str) -> None:
-    with structlog.contextvars.bound_contextvars(session=session):
-        engine.run_session(UUID(session), worker_name())
+    """Answer a wake-up: run the session whose turn it is. It may be another one, and then that one's wake-up, or the
+    sweep's, is for this one.
+    """
+    if not current.leaving:
+        _turns.take(worker_name())

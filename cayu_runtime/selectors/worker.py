@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models.functions import Now
+
+from ..core.states import LEASED
+from ..models import Approval, Session, Worker
+
+
+def recent_workers(within: timedelta) -> list[Worker]:
+    """Workers whose heartbeat was written within so long, by the database's clock, and who take more work."""
+    return list(Worker.objects.filter(leaving=False, beat_at__gt=Now() - within).order_by("-beat_at"))
+
+
+def is_unswept(after: timedelta) -> bool:
+    """Whether something is overdue by so long that the sweep should have moved: a dead lease, an approval's end."""
+    dead = Session.objects.filter(state__in=LEASED, lease_until__lt=Now() - after)
+    expired = Approval.objects.filter(state__in=("pending", "approved"), expires_at__lt=Now() - after)
+    return dead.exists() or expired.exists()
+
+
+def is_unheard(after: timedelta) -> bool:
+    """Whether a runnable session has waited so long for a worker."""
+    return Session.objects.filter(state="pending", runnable_at__lt=Now() - after).exists()

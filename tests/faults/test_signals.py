@@ -1,0 +1,147 @@
+"""The supervisor's end: asked to (SIGTERM), told to (a second one), killed, and its workers stopped in mid-call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from cayu_runtime.models import Attempt, Worker
+from tests.faults.deployment import Deployment, Supervisor, is_alive, until, until_gone
+
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
+
+
+def the_supervisor_alone(supervisor: Supervisor) -> None:
+    supervisor.process.send_signal(signal.SIGTERM)
+
+
+def every_process(supervisor: Supervisor) -> None:
+    """As a service manager does that ends a whole control group."""
+    for process in supervisor.everything():
+        process.send_signal(signal.SIGTERM)
+
+
+def test_asked_to_end_it_begins_nothing_ends_what_runs_and_gives_the_session_back(deployment: Deployment):
+    """B16, twice at the same time: two supervisors, one asked alone, one with all its processes."""
+    asked: list[tuple[Callable[[Supervisor], None], str]] = [(the_supervisor_alone, "a"), (every_process, "b")]
+    supervisors = []
+    for ask, name in asked:
+        supervisor = deployment.supervise(workers=1)
+        supervisor.until_ready(1)
+        session = deployment.approved([("pay", f"hold {name}"), ("pay", "go")], [("look", "go")])
+        deployment.until_begun(session)
+        supervisors.append((supervisor, session, supervisor.everything(), ask, name))
+    late = deployment.start([("look", "go")])
+    for supervisor, _, _, ask, _ in supervisors:
+        ask(supervisor)
+        supervisor.until_said("worker.draining")
+    until("both are on record", lambda: Worker.objects.filter(leaving=True, busy_since__isnull=False).count() == 2)
+    for supervisor, session, processes, _, name in supervisors:
+        deployment.release(name)
+        assert supervisor.process.wait(10) == 0
+        assert supervisor.said("worker.ended", cut_off=0)
+        until_gone([process.pid for process in processes], 3)
+        session.refresh_from_db()
+        assert [call.state for call in deployment.calls(session)] == ["completed", "prepared"]
+        assert (session.state, session.lease_owner) == ("pending", None)
+        assert len(deployment.journal(session)) == 1
+    late.refresh_from_db()
+    assert (late.state, late.fence) == ("pending", 0)
+    assert not Worker.objects.exists()
+
+    deployment.supervise(workers=1)
+    for session in (late, *(one[1] for one in supervisors)):
+        deployment.until_state(session, "completed")
+    assert {len(deployment.journal(one[1])) for one in supervisors} == {3}
+    end_last(deployment)
+
+
+def test_asked_twice_it_ends_at_once_and_what_ran_is_lost_like_any_other(deployment: Deployment):
+    supervisor = deployment.supervise(workers=1)
+    supervisor.until_ready(1)
+    session = deployment.approved([("pay", "hold c")])
+    worker = deployment.until_begun(session)
+    supervisor.process.send_signal(signal.SIGTERM)
+    supervisor.until_said("worker.draining")
+    supervisor.process.send_signal(signal.SIGINT)
+    assert supervisor.process.wait(5) == 1
+    assert supervisor.said("cluster.cut_off")
+    assert not is_alive(worker)
+    deployment.supervise(workers=1)
+    deployment.until_state(session, "effect_outcome_unknown")
+    end_last(deployment)
+
+
+def test_the_end_of_the_drain_time_is_the_end(deployment: Deployment):
+    supervisor = deployment.supervise(workers=1, CAYU_DRAIN_SECONDS="1")
+    supervisor.until_ready(1)
+    session = deployment.start([("look", "hold d")])
+    deployment.until_begun(session)
+    assert supervisor.end(seconds=5) == 1
+    assert supervisor.said("worker.ended", cut_off=1)
+    deployment.release("d")
+
+
+def test_orphans_begin_nothing_end_what_they_run_and_go(deployment: Deployment):
+    supervisor = deployment.supervise(workers=2)
+    idle = {cluster.worker: cluster for cluster in supervisor.until_ready(2)}
+    session = deployment.approved([("pay", "hold e"), ("pay", "go")])
+    busy = idle.pop(deployment.until_begun(session))
+    gone = [pid for cluster in idle.values() for pid in cluster.parts().values()]
+    others = [pid for part, pid in busy.parts().items() if part != "worker"]
+    supervisor.kill()
+    until_gone([*others, *gone], 3)
+    late = deployment.start([("look", "go")])
+    assert is_alive(busy.worker)
+    deployment.release("e")
+    until_gone([busy.worker], 5)
+    session.refresh_from_db()
+    late.refresh_from_db()
+    assert [call.state for call in deployment.calls(session)] == ["completed", "prepared"]
+    assert (session.state, late.fence) == ("pending", 0)
+
+    deployment.supervise(workers=1)
+    deployment.until_state(session, "completed")
+    deployment.until_state(late, "completed")
+    assert [line["pid"] == busy.worker for line in deployment.journal(session)] == [True, False]
+    end_last(deployment)
+
+
+def test_a_worker_that_stood_still_for_twice_the_lease_dispatches_nothing_more(deployment: Deployment):
+    """B6, B5: another one says what is true; what the first knows is kept as evidence and settles it."""
+    supervisor = deployment.supervise(workers=2, CAYU_LEASE_SECONDS="1")
+    supervisor.until_ready(2)
+    session = deployment.approved([("pay", "hold f"), ("pay", "go")])
+    worker = psutil.Process(deployment.until_begun(session))
+    worker.suspend()
+    stopped = time.monotonic()
+    deployment.until_state(session, "effect_outcome_unknown", seconds=6)
+    until("twice the lease is over", lambda: time.monotonic() - stopped > 2)
+    deployment.release("f")
+    worker.resume()
+    deployment.until_state(session, "completed")
+    assert len({line["operation"] for line in deployment.journal(session)}) == len(deployment.journal(session)) == 2
+    late = Attempt.objects.get(effect__session=session, kind="late_outcome")
+    assert late.state == "selected"
+    assert supervisor.end() == 0
+
+
+def test_a_worker_that_stands_still_for_good_is_replaced(deployment: Deployment):
+    supervisor = deployment.supervise(workers=1)
+    cluster = supervisor.until_ready(1)[0]
+    os.kill(cluster.worker, signal.SIGSTOP)
+    stopped = time.monotonic()
+    session = deployment.start([("look", "go")])
+    deployment.until_state(session, "completed")
+    assert supervisor.said("cluster.lost", pid=cluster.guard)[0]["why"] == "idle for 5 s while work waits"
+    assert time.monotonic() - stopped < 20
+    assert supervisor.end() == 0
+
+
+def end_last(deployment: Deployment) -> None:
+    assert deployment.supervisors[-1].end() == 0
