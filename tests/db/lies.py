@@ -211,19 +211,23 @@ lies(
         for state in ("proposed", "intent_recorded", "abandoned")
     ),
 )
-lies(
-    "effect_dispatch_id_given",
-    ("under way, never dispatched", effect("intent_recorded"), NO_DISPATCH),
-    ("receipted, never dispatched", effect("receipted"), NO_DISPATCH),
-)
+lies("effect_dispatch_id_given", ("under way, never dispatched", effect("intent_recorded"), NO_DISPATCH))
 DISPATCHED = {**rows.DISPATCH, "dispatch_id": OTHER_ID}
 lies(
     "effect_dispatch_id_absent",
     ("dispatched before anybody agreed", effect("proposed"), DISPATCHED),
     ("abandoned after a dispatch", effect("abandoned"), DISPATCHED),
 )
-lies("effect_unknown_since_given", ("unknown since never", effect("outcome_unknown"), {"unknown_since": None}))
-lies("effect_unknown_was_dispatched", ("unknown, though it never began", effect("outcome_unknown"), NO_DISPATCH))
+lies(
+    "effect_unknown_since_given",
+    ("unknown since never", effect("outcome_unknown"), {"unknown_since": None}),
+    ("in review since never", effect("manual_review"), {"unknown_since": None}),
+)
+lies(
+    "effect_unknown_was_dispatched",
+    ("unknown, though it never began", effect("outcome_unknown"), NO_DISPATCH),
+    ("receipted, though it never began", effect("receipted"), NO_DISPATCH),
+)
 lies(
     "effect_dispatch_is_whole",
     *(
@@ -232,6 +236,8 @@ lies(
     ),
     ("a dispatch that is not counted", effect("safe_to_retry"), {"dispatches": 0}),
     ("counted, never dispatched", effect("authorized"), {"dispatches": 1}),
+    ("fenced, never dispatched", effect("authorized"), {"dispatch_fence": 5}),
+    ("sent by someone, never dispatched", effect("authorized"), {"dispatched_by": "w"}),
     ("a deadline of no dispatch", effect("authorized"), {"deadline": LATER}),
     ("dispatched at a time, by no dispatch", effect("authorized"), {"dispatched_at": NOW}),
 )
@@ -373,3 +379,8 @@ lies(
     ("twice for all", another(rows.pause, "tenant", {"tenant": None, "tool": ""}, tool="pay"), {"tool": ""}),
 )
 lies("pause_says_why", ("no reason", of(rows.pause), {"reason": ""}))
+
+# ---- the worker processes ----
+
+busy = of(rows.worker, session=OTHER_ID, busy_since=NOW)
+lies("worker_with_session_is_busy", ("runs a session since never", busy, {"busy_since": None}))
