@@ -29,7 +29,8 @@ from cayu_runtime import (
     Turn,
     registry,
 )
-from cayu_runtime.core import engine
+from cayu_runtime.core import engine, lease
+from cayu_runtime.core.lease import Lease
 from cayu_runtime.models import Approval, EffectRecord, Event, Message, Session, Tenant, ToolCall
 from cayu_runtime.services.approval import decide_approval
 from cayu_runtime.services.session import start_session
@@ -126,6 +127,12 @@ class Machine:
         if run:
             self.run(session)
         return session
+
+    def claim(self, session: Session, worker: str = "worker-1") -> Lease:
+        """Take the session without running it."""
+        claimed = lease.claim(session.pk, worker)
+        assert claimed is not None
+        return claimed.lease
 
     def run(self, session: Session, worker: str = "worker-1") -> Session:
         engine.run_session(session.pk, worker)

@@ -17,7 +17,7 @@ from cayu_runtime.errors import (
     NotFound,
     StaleVersion,
 )
-from cayu_runtime.models import Approval, Attempt, Event
+from cayu_runtime.models import Approval, Attempt, Decision, Event
 from cayu_runtime.services.session import start_session
 from cayu_runtime.worker import sweep
 from tests.machine import Counter, Gate, Machine, agent_of
@@ -186,7 +186,7 @@ def test_a_deny_reason_is_stored_bounded_and_clean_and_reaches_the_model(machine
     session = machine.start(agent_of(Counter(), policy=ASK))
     machine.decide(machine.approvals(session)[0], "deny", reason="no\x00\x07\u202e" + "x" * 10_240)
     machine.run(session)
-    reason = Approval.objects.get(session=session).decided_by.reason
+    reason = Decision.objects.get(approval__session=session).reason
     assert len(reason) <= 2000
     assert reason.startswith("no\\u0000x")
     assert results(machine, session)[0]["reason"].startswith("Denied by bob. Reason: no\\u0000xxx")
@@ -286,12 +286,15 @@ def test_a_reading_tool_that_raises_is_an_error_for_the_model(machine):
     assert results(machine, session)[0]["status"] == "failed"
 
 
+def _nested(depth: int) -> dict:
+    outer: dict = {}
+    for _ in range(depth):
+        outer = {"d": outer}
+    return outer
+
+
 def test_results_that_json_cannot_say_are_tagged_and_the_receipt_is_kept(machine):  # C14
-    odd = {"nan": float("nan"), "big": 2**60, "nul": "a\x00b", "half": "\ud800", "deep": {}}
-    inner = odd["deep"]
-    for _ in range(2000):
-        inner["d"] = {}
-        inner = inner["d"]
+    odd = {"nan": float("nan"), "big": 2**60, "nul": "a\x00b", "half": "\ud800", "deep": _nested(2000)}
     tool = Counter(does=lambda ctx, args: ToolResult("a\x00\ud800", odd))
     session = machine.start(agent_of(tool, policy=ASK))
     machine.decide(machine.approvals(session)[0], "approve")

@@ -190,9 +190,9 @@ def test_a_model_step_is_asked_again_and_given_up_the_third_time(machine, monkey
 
 def test_only_the_highest_fence_can_write(machine):  # B5
     session = machine.start(agent_of(Counter(), policy=ASK), run=False)
-    first = lease.claim(session.pk, "worker-1").lease
+    first = machine.claim(session)
     with clock.shifted(LATER):
-        second = lease.claim(session.pk, "worker-2").lease
+        second = machine.claim(session, "worker-2")
         assert lease.claim(session.pk, "worker-3") is None
     assert lease.renew(first) is False
     assert lease.renew(second) is True

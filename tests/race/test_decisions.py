@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cayu_runtime.core import clock, decisions, lease, rounds
+from cayu_runtime.core import clock, decisions, rounds
 from cayu_runtime.core.decisions import Decided
 from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, Conflict
 from cayu_runtime.models import Approval, Decision, Event
@@ -118,7 +118,7 @@ def test_a_stop_and_the_end_of_the_session_leave_one_truth(machine, monkeypatch,
     def stop():
         return interrupt_session(machine.tenant, machine.bob, session.session_id)
 
-    mine = lease.claim(session.pk, "worker-1").lease
+    mine = machine.claim(session)
 
     def finish():
         return rounds.record_step(mine, {"kind": "response", "parts": []}, {}, [])
