@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import inf
 
 BEAT_SECONDS = 0.5
 STALE_SECONDS = 10.0
 START_SECONDS = 60.0
 IDLE_SECONDS = 5.0
+# A worker that still runs what it no longer holds may be in a long tool whose outcome is evidence; then it hangs.
+STRAY_SECONDS = 300.0
+
+
+def worker_name(pid: int) -> str:
+    """Who holds a lease: host and process."""
+    return f"{socket.gethostname()[:60]}:{pid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class Pulse:
     def is_busy(self) -> bool:
         return self.beat is not None and self.beat.busy is not None
 
-    def ailment(self, now: float, waiting: Waiting) -> str | None:
+    def ailment(self, now: float, waiting: Waiting, stray_since: float = inf) -> str | None:
         """Why the worker is not to be trusted any more; None while it is."""
         if self.beat is None:
             return f"not ready after {START_SECONDS:.0f} s" if now - self.opened > START_SECONDS else None
@@ -83,6 +92,8 @@ class Pulse:
         idle = waiting.seconds_since(self.free_since)
         if not self.is_busy and idle > IDLE_SECONDS:
             return f"idle for {idle:.0f} s while work waits"
+        if self.is_busy and now - stray_since > STRAY_SECONDS:
+            return f"for {now - stray_since:.0f} s in a session that it does not hold"
         return None
 
 

@@ -50,12 +50,12 @@ class Cluster:
     def beat(self) -> Beat | None:
         return self.pulse.beat
 
-    def loss(self, now: float, waiting: Waiting) -> str | None:
+    def loss(self, now: float, waiting: Waiting, stray_since: float = inf) -> str | None:
         """Why this cluster is lost; None while it is well."""
         code = self.process.poll()
         if code is not None:
             return LOST.get(code) or (f"killed by signal {-code}" if code < 0 else f"ended with {code}")
-        return self.pulse.ailment(now, waiting)
+        return self.pulse.ailment(now, waiting, stray_since)
 
     def leave(self, now: float, seconds: float) -> None:
         """Ask it to take nothing more, and to end what it runs within so long."""

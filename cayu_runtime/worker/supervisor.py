@@ -115,7 +115,7 @@ class Supervisor:
         cluster = slot.cluster
         if cluster is None:
             return
-        why = cluster.loss(now, self.sweeper.waiting)
+        why = cluster.loss(now, self.sweeper.waiting, self.sweeper.stray_since(cluster.id))
         if why is not None:
             self._replace(slot, cluster, why, now)
         elif cluster.beat is not None and slot.ready_at == inf:
@@ -140,15 +140,16 @@ class Supervisor:
         self.leaving.append(cluster)
 
     def _see_off(self, now: float, *, at_once: bool = False) -> int:
-        """Kill those that have left or are out of time. The number of the latter, which were cut off, is returned."""
+        """Kill those that have left or are out of time. Returns how many were cut off in what they ran."""
         cut = 0
         for cluster in list(self.leaving):
             if cluster.has_left(now):
                 self._kill(cluster)
             elif at_once or now >= cluster.leaves_by:
                 self._kill(cluster)
-                cut += 1
-                log.error("cluster.cut_off", slot=cluster.slot, runs=cluster.beat and cluster.beat.session)
+                if cluster.pulse.is_busy:
+                    cut += 1
+                    log.error("cluster.cut_off", slot=cluster.slot, runs=cluster.beat and cluster.beat.session)
             else:
                 cluster.leave(now, self.drain)
         return cut

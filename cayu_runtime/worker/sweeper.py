@@ -8,14 +8,16 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from math import inf
 from uuid import UUID
 
 import structlog
 from django.db import connections
 
 from ..core import clock
-from ..models import Worker
-from .beats import Beat, Waiting
+from ..core.states import LEASED
+from ..models import Session, Worker
+from .beats import Beat, Waiting, worker_name
 from .sweep import Sweep, expire_due
 
 log = structlog.get_logger(__name__)
@@ -23,6 +25,8 @@ log = structlog.get_logger(__name__)
 SWEEP_SECONDS = 1.0
 # A turn that takes so long hangs in a connection that will not answer: another thread takes over.
 STUCK_SECONDS = 60.0
+# A session that has been run for less than this is not looked up.
+LONG_SECONDS = 30.0
 # What a killed supervisor left is forgotten after so long.
 FORGET = timedelta(days=1)
 
@@ -37,6 +41,10 @@ class Sweeper:
     @property
     def waiting(self) -> Waiting:
         return self._thread.sweep.waiting if self._thread else Waiting()
+
+    def stray_since(self, life: UUID) -> float:
+        """Since when this worker runs a session that it does not hold; infinity while it does not."""
+        return self._thread.strays.get(life, inf) if self._thread else inf
 
     def start(self) -> None:
         if self._thread:
@@ -65,6 +73,7 @@ class SweepThread(threading.Thread):
         self.sweep = Sweep()
         self.leaves = threading.Event()
         self.turned = time.monotonic()
+        self.strays: dict[UUID, float] = {}
         self._recorded: set[UUID] = set()
         self._works = True
 
@@ -78,7 +87,9 @@ class SweepThread(threading.Thread):
 
     def turn(self) -> None:
         """Each part for itself, so that one row which cannot be moved does not keep the others from being seen."""
-        done = [self._do(part) for part in (self._record_beats, expire_due, self.sweep.ring_runnable)]
+        done = [
+            self._do(part) for part in (self._record_beats, self._find_strays, expire_due, self.sweep.ring_runnable)
+        ]
         if all(done) and not self._works:
             self._works = True
             log.info("sweep.works_again")
@@ -89,6 +100,7 @@ class SweepThread(threading.Thread):
         except Exception as error:
             self.sweep.waiting = Waiting()  # nobody can be blamed for not taking what we cannot see
             self.sweep.seen.clear()
+            self.strays.clear()
             connections.close_all()
             if self._works:
                 self._works = False
@@ -103,6 +115,20 @@ class SweepThread(threading.Thread):
         if gone := self._recorded - set(beats):
             Worker.objects.filter(pk__in=gone).delete()
         self._recorded = set(beats)
+
+    def _find_strays(self) -> None:
+        moment = time.monotonic()
+        self.strays = {life: self.strays.get(life, moment) for life in find_strays(self.sweeper.beats)}
+
+
+def find_strays(beats: dict[UUID, Beat]) -> set[UUID]:
+    """Workers that have long been busy with a session which is not theirs any more: a call never came back."""
+    long = {life: beat for life, beat in beats.items() if beat.session and (beat.busy or 0.0) > LONG_SECONDS}
+    if not long:
+        return set()
+    names = [worker_name(beat.pid) for beat in long.values()]
+    held = set(Session.objects.filter(state__in=LEASED, lease_owner__in=names).values_list("lease_owner", "id"))
+    return {life for life, beat in long.items() if (worker_name(beat.pid), UUID(beat.session)) not in held}
 
 
 def record_beats(beats: dict[UUID, Beat]) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 
+from .beats import worker_name
 from .duty import current
 from .turns import Turns
 
 _turns = Turns()
-
-
-def worker_name() -> str:
-    """Who holds a lease: host and process."""
-    return f"{socket.gethostname()[:60]}:{os.getpid()}"
 
 
 def run_session(session: str) -> None:
@@ -21,4 +16,4 @@ def run_session(session: str) -> None:
     sweep's, is for this one.
     """
     if not current.leaving:
-        _turns.take(worker_name())
+        _turns.take(worker_name(os.getpid()))
