@@ -13,10 +13,10 @@ from io import StringIO
 
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.db.models import QuerySet
 
 from ..contracts import Actor, Agent
 from ..models import Approval, Session, Tenant
-from ..selectors.session import approvals_of
 from ..services.approval import decide_approval
 from ..services.session import start_session
 from ..services.tenant import create_tenant
@@ -58,18 +58,18 @@ def wake(who: People, session: Session) -> None:
 
 def approve(who: People, session: Session) -> None:
     """Read what waits in this session, and approve exactly that."""
-    approve_one(who, approvals_of(session)[0])
+    for approval in waiting_for(who).filter(session=session):
+        approve_one(who, *approval)
 
 
-def approve_one(who: People, approval: Approval) -> None:
-    decide_approval(
-        who.tenant,
-        who.approver,
-        approval.pk,
-        verdict="approve",
-        version=approval.version,
-        digest=bytes(approval.intent_digest).hex(),
-    )
+def waiting_for(who: People) -> QuerySet[Approval, tuple[uuid.UUID, int, bytes]]:
+    """What a decision must repeat: id, version and digest of what waits."""
+    rows = Approval.objects.filter(tenant=who.tenant, state="pending")
+    return rows.order_by("expires_at", "id").values_list("id", "version", "intent_digest")
+
+
+def approve_one(who: People, approval: uuid.UUID, version: int, digest: bytes) -> None:
+    decide_approval(who.tenant, who.approver, approval, verdict="approve", version=version, digest=digest.hex())
 
 
 def run_lifecycle(who: People) -> Session:

@@ -53,7 +53,7 @@ def model_named(name: str) -> FunctionModel:
     """The provider of the prefix `bench`."""
     script = SCRIPTS[name]
 
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         marks.say("model")
         # A transcript is the person's message, then a response and its results for each step before this one.
         parts = script(len(messages) // 2, _said(messages[0]))

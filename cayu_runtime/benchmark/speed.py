@@ -23,15 +23,15 @@ AROUND = 5
 MOST_PER_SECOND = 400
 
 
-def lifecycles(engine: Engine, seconds: float) -> Callable[[], dict[str, Any]]:
-    """As many lifecycles as go into this time."""
+def lifecycles(engine: Engine, seconds: float, most: int = 1_000_000) -> Callable[[], dict[str, Any]]:
+    """As many lifecycles as go into this time, but no more than `most`."""
     who = people(engine)
     for _ in range(WARM_UP):
         run_lifecycle(who)
 
     def run() -> dict[str, Any]:
         began, cpu, count = time.perf_counter(), time.process_time(), 0
-        while time.perf_counter() - began < seconds:
+        while time.perf_counter() - began < seconds and count < most:
             run_lifecycle(who)
             count += 1
         lasted, used = time.perf_counter() - began, time.process_time() - cpu

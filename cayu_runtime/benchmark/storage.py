@@ -12,12 +12,12 @@ from .lifecycle import Engine
 
 BY_TABLE = """
 SELECT relname, pg_total_relation_size(oid) FROM pg_class
-WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE 'django_q%%'
+WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname LIKE 'cayu_runtime%%'
 """
 
 
 def storage(engine: Engine) -> Callable[[], dict[str, Any]]:
-    """Bytes of all tables with their indexes and TOAST, those of the queue aside; by table where the database says."""
+    """Bytes of the runtime's tables with their indexes and TOAST, the queue's aside; by table where that is told."""
     return _postgres_storage if connection.vendor == "postgresql" else _sqlite_storage
 
 

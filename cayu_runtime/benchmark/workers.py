@@ -8,9 +8,9 @@ from datetime import timedelta
 from statistics import quantiles
 from typing import Any
 
-from ..models import Approval, EffectRecord, Session
+from ..models import EffectRecord, Session
 from .agents import APPLY
-from .lifecycle import Engine, People, approve, approve_one, people, start
+from .lifecycle import Engine, People, approve, approve_one, people, start, waiting_for
 
 POLL_SECONDS = 0.01
 PATIENCE_SECONDS = 60.0
@@ -67,9 +67,9 @@ def end_to_end(engine: Engine, sessions: int) -> Callable[[], dict[str, Any]]:
 def _approve_until_all_completed(who: People) -> None:
     give_up = time.monotonic() + PATIENCE_SECONDS * 5
     while Session.objects.filter(tenant=who.tenant).exclude(state="completed").exists():
-        waiting = list(Approval.objects.filter(tenant=who.tenant, state="pending").order_by("expires_at", "id")[:50])
+        waiting = list(waiting_for(who)[:50])
         for approval in waiting:
-            approve_one(who, approval)
+            approve_one(who, *approval)
         assert time.monotonic() < give_up, "Sessions did not end."
         if not waiting:
             time.sleep(POLL_SECONDS)
