@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -171,6 +172,25 @@ def _stop(process: subprocess.Popen[bytes], tree: psutil.Process) -> None:
     _, alive = psutil.wait_procs(started, timeout=2)
     for left in alive:
         left.kill()
+
+
+class Bystanders:
+    """What share of the machine's cores is taken, from now on, by work that is not ours."""
+
+    def __init__(self) -> None:
+        self._began = _spent()
+
+    def share(self) -> float:
+        seconds, busy, ours = (now - then for now, then in zip(_spent(), self._began, strict=True))
+        return max(0.0, busy - ours) / (seconds * (psutil.cpu_count() or 1))
+
+
+def _spent() -> tuple[float, float, float]:
+    """Seconds on the clock, CPU seconds of all processes (what a host kept from the machine too), and of ours."""
+    times = psutil.cpu_times()
+    not_work = ("idle", "iowait", "guest", "guest_nice")  # guests stand in user and nice already
+    busy = sum(times) - sum(getattr(times, name, 0.0) for name in not_work)
+    return time.monotonic(), busy, cpu_seconds(psutil.Process())
 
 
 def cpu_seconds(root: psutil.Process) -> float:

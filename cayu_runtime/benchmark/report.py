@@ -13,6 +13,8 @@ from typing import Any
 from .goals import FIGURES, Goal
 
 Figures = Mapping[str, float]
+# Beyond this share of the cores, what others do is worth a word.
+DISTURBED = 0.05
 
 
 def machine() -> dict[str, Any]:
@@ -24,7 +26,6 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "django": version("django"),
         "psycopg": version("psycopg"),
-        "load": round(os.getloadavg()[0], 2),
     }
 
 
@@ -36,12 +37,18 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def heading(machine: Mapping[str, Any], versions: list[str], *, quick: bool) -> str:
+def heading(machine: Mapping[str, Any], versions: list[str], others: float, *, quick: bool) -> str:
     about = [
-        f"{machine['processor']}, {machine['cores']} cores, the database's too; load {machine['load']} at the start",
+        f"{machine['processor']}, {machine['cores']} cores, the database's too",
         f"{machine['system']}, Python {machine['python']}, Django {machine['django']}, {', '.join(versions)}",
     ]
-    return "\n".join(about + (["Quick: shorter and rougher than a whole run."] if quick else [])) + "\n"
+    if others > DISTURBED:
+        about.append(
+            f"Other work took {others:.0%} of the cores meanwhile: times and rates are worse than they need be."
+        )
+    if quick:
+        about.append("Quick: shorter and rougher than a whole run.")
+    return "\n".join(about) + "\n"
 
 
 def judged(vendor: str, figures: Figures) -> dict[str, dict[str, Any]]:
@@ -61,12 +68,18 @@ def judged(vendor: str, figures: Figures) -> dict[str, dict[str, Any]]:
 
 
 def document(
-    machine: Mapping[str, Any], versions: Mapping[str, str], results: Mapping[str, Figures], *, quick: bool
+    machine: Mapping[str, Any],
+    versions: Mapping[str, str],
+    results: Mapping[str, Figures],
+    others: float,
+    *,
+    quick: bool,
 ) -> str:
     databases = {
         vendor: {"version": versions[vendor], "figures": judged(vendor, figures)} for vendor, figures in results.items()
     }
-    return json.dumps({"machine": machine, "quick": quick, "databases": databases}, indent=2)
+    about = {"machine": machine, "quick": quick, "share_of_other_work": round(others, 3)}
+    return json.dumps({**about, "databases": databases}, indent=2)
 
 
 def table(results: Mapping[str, Figures]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from cayu_runtime.benchmark import database, report
+from cayu_runtime.benchmark import database, processes, report
 from cayu_runtime.benchmark.database import NoDatabase, postgres_server, renamed, sqlite_file
 from cayu_runtime.benchmark.goals import FIGURES, Goal
 from cayu_runtime.benchmark.postgres import PostgresMissing
@@ -55,7 +55,9 @@ def test_the_table_holds_each_value_beside_its_goal() -> None:
 
 
 def test_the_document_says_the_same() -> None:
-    text = report.document({"cores": 2}, {"sqlite": "SQLite 3"}, {"sqlite": {"commits_per_lifecycle": 14}}, quick=True)
+    text = report.document(
+        {"cores": 2}, {"sqlite": "SQLite 3"}, {"sqlite": {"commits_per_lifecycle": 14}}, 0, quick=True
+    )
     figures = json.loads(text)["databases"]["sqlite"]["figures"]
     assert figures == {"commits_per_lifecycle": {"value": 14, "unit": "", "reach": "≤ 13", "reached": False}}
 
@@ -67,8 +69,25 @@ def test_three_figures_are_enough(value: float, text: str) -> None:
 
 def test_the_heading_names_the_machine_and_says_when_it_was_quick() -> None:
     machine = report.machine()
-    assert "Quick" in report.heading(machine, ["SQLite 3"], quick=True)
-    assert f"{machine['cores']} cores" in report.heading(machine, ["SQLite 3"], quick=False)
+    assert "Quick" in report.heading(machine, ["SQLite 3"], 0, quick=True)
+    whole = report.heading(machine, ["SQLite 3"], 0.04, quick=False)
+    assert f"{machine['cores']} cores" in whole
+    assert "Quick" not in whole
+    assert "Other work" not in whole
+    assert "Other work took 31% of the cores" in report.heading(machine, [], 0.31, quick=False)
+
+
+def test_work_of_our_own_is_not_taken_for_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = iter([(100.0, 10.0, 5.0), (102.0, 14.0, 8.0)])
+    monkeypatch.setattr(processes, "_spent", lambda: next(spent))
+    monkeypatch.setattr(processes.psutil, "cpu_count", lambda: 2)
+    assert processes.Bystanders().share() == 0.25  # one second of four
+
+
+def test_there_is_always_some_work_and_some_of_it_is_ours() -> None:
+    seconds, busy, ours = processes._spent()
+    assert seconds > 0
+    assert busy > ours > 0
 
 
 def test_a_child_hears_nothing_of_the_deployment(monkeypatch: pytest.MonkeyPatch) -> None:

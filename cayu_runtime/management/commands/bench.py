@@ -50,13 +50,13 @@ class Command(BaseCommand):
     def _report(self, options: dict[str, Any]) -> None:
         from cayu_runtime.benchmark import report, run
         from cayu_runtime.benchmark.database import NoDatabase
-        from cayu_runtime.benchmark.processes import BenchFailed, Ground
+        from cayu_runtime.benchmark.processes import BenchFailed, Bystanders, Ground
 
         unknown = sorted(set(options["only"]) - set(run.STEPS))
         if unknown:
             raise CommandError(f"There is no step {unknown[0]!r}. The steps are: {', '.join(run.STEPS)}.")
         extent = run.QUICK if options["quick"] else run.Extent()
-        machine = report.machine()
+        machine, bystanders = report.machine(), Bystanders()
         versions: dict[str, str] = {}
         results: dict[str, dict[str, float]] = {}
         try:
@@ -70,10 +70,11 @@ class Command(BaseCommand):
                     versions[vendor] = ground.version
         except (NoDatabase, BenchFailed) as problem:
             raise CommandError(str(problem)) from None
+        others = bystanders.share()
         if options["json"]:
-            self.stdout.write(report.document(machine, versions, results, quick=options["quick"]))
+            self.stdout.write(report.document(machine, versions, results, others, quick=options["quick"]))
         else:
-            self.stdout.write(report.heading(machine, list(versions.values()), quick=options["quick"]))
+            self.stdout.write(report.heading(machine, list(versions.values()), others, quick=options["quick"]))
             self.stdout.write(report.table(results))
 
 
