@@ -27,10 +27,18 @@ def transactional_db(django_db_setup: None, django_db_blocker: Any) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def deployment(transactional_db: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def everybody_may() -> Iterator[None]:
+    """In this process; a web process has its members."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("django.conf.settings.CAYU_AUTHORITY", "tests.machine.Everybody")
-        tenant = create_tenant("faults", "Faults Ltd")
-        made = Deployment(tmp_path_factory.mktemp("faults"), environment_of_children(), tenant)
-        yield made
-        made.clean_up()
+        yield
+
+
+@pytest.fixture(scope="module")
+def deployment(
+    transactional_db: None, everybody_may: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Deployment]:
+    tenant = create_tenant("faults", "Faults Ltd")
+    made = Deployment(tmp_path_factory.mktemp("faults"), environment_of_children(), tenant)
+    yield made
+    made.clean_up()

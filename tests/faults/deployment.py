@@ -31,7 +31,7 @@ PATIENCE = 25.0
 Found = TypeVar("Found")
 
 
-def until(what: str, look: Callable[[], Found], seconds: float = PATIENCE) -> Found:
+def until(what: str, look: Callable[[], Found | None], seconds: float = PATIENCE) -> Found:
     """The first true answer of `look`. AssertionError, naming `what`, when there is none in time."""
     give_up = time.monotonic() + seconds
     while not (found := look()):
@@ -140,6 +140,7 @@ class Deployment:
             "CAYU_LEASE_SECONDS": "2",
             "CAYU_WORKERS": "2",
             "CAYU_DRAIN_SECONDS": "20",
+            "CAYU_INSECURE_COOKIES": "1",
         }
         self.tenant = tenant
         self.alice = Actor("user:alice", "alice", tenant.id, "web")
