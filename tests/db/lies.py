@@ -171,6 +171,7 @@ lies(
 effect = partial(of, rows.effect)
 NO_DISPATCH = {
     "dispatch_id": None, "dispatches": 0, "dispatched_at": None, "deadline": None, "dispatch_fence": None,
+    "dispatched_by": "",
 }  # fmt: skip
 NO_RECEIPT = {"receipt": None, "receipt_digest": None}
 

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection
 from django.test import Client
+from django.utils import timezone
 from django_q.models import OrmQ
 
 from cayu_runtime.models import Worker
@@ -22,7 +23,7 @@ def test_live_answers_without_a_database(client: Client) -> None:
 
 @pytest.fixture
 def working(db: None) -> Worker:
-    return rows.worker()
+    return rows.worker(beat_at=timezone.now())
 
 
 def parts(client: Client) -> dict[str, str]:
