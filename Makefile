@@ -13,7 +13,7 @@ LEFT_OUT = $(VENV)/left-out
 TEST_ENVIRONMENT = CAYU_TEST_LEFT_OUT=$(LEFT_OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check bench
+.PHONY: help run test quick check bench faults
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ check: $(VENV)/dev.stamp ## ruff, mypy, system checks; import contracts, missing
 
 bench: $(VENV)/dev.stamp ## Measure what a lifecycle costs here, on both databases (ARGS="--quick" for two minutes)
 	@$(BIN)/python manage.py bench $(ARGS)
+
+faults: $(VENV)/dev.stamp ## kill -9 of everything under load, 20 rounds (ARGS="--rounds 5 --seed 1 --database sqlite")
+	@$(BIN)/python -m tests.faults.rounds $(ARGS)
 
 # --- The virtual environment ---------------------------------------------------------------------------------------
 

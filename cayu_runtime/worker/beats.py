@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 
 BEAT_SECONDS = 0.5
+# Stopped, frozen, or for so long in native code that lets no other thread run.
 STALE_SECONDS = 10.0
 START_SECONDS = 60.0
 IDLE_SECONDS = 5.0

@@ -23,23 +23,32 @@ KILL_SECONDS = 5.0
 LOST = {3: "its worker was lost", 4: "its pusher was lost", 5: "its monitor was lost"}
 
 
+def _start(command: Sequence[str], pipe: int) -> subprocess.Popen[bytes]:
+    os.set_blocking(pipe, False)
+    return subprocess.Popen(
+        [*command, str(pipe), str(os.getpid())],
+        env={**os.environ, "CAYU_PROCESS": "worker", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.DEVNULL,
+        pass_fds=(pipe,),
+        start_new_session=True,
+    )
+
+
 class Cluster:
-    """`process` is the guard, which leads the group; `pulse` is the worker's."""
+    """`process` is the guard, which leads the group; `pulse` is the worker's. OSError if it cannot be started."""
 
     def __init__(self, slot: int, command: Sequence[str]) -> None:
         self.slot = slot
         self.id: UUID = ids.new_id()
         ours, theirs = os.pipe()
+        try:
+            self.process = _start(command, theirs)
+        except OSError:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
         os.set_blocking(ours, False)
-        os.set_blocking(theirs, False)
-        self.process = subprocess.Popen(
-            [*command, str(theirs), str(os.getpid())],
-            env={**os.environ, "CAYU_PROCESS": "worker", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs,),
-            start_new_session=True,
-        )
-        os.close(theirs)
         self.started = time.monotonic()
         self.pulse = Pulse(ours, self.started)
         self.asked_at = inf

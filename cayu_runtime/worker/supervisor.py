@@ -29,6 +29,8 @@ TURN_SECONDS = 0.25
 # start waits, longer each time. What a task does to its worker is limited by the task's own counters.
 YOUNG_SECONDS = 2.0
 MAX_BACK_OFF = 30.0
+# The system had no process or no file left for us.
+START_AGAIN_SECONDS = 5.0
 SWEEP_END_SECONDS = 5.0
 COMMAND = (sys.executable, "-m", "cayu_runtime.worker")
 
@@ -99,7 +101,12 @@ class Supervisor:
         return [slot.cluster for slot in self.slots if slot.cluster is not None] + self.leaving
 
     def _open(self, slot: Slot) -> None:
-        slot.cluster = cluster = Cluster(slot.number, self.command)
+        try:
+            slot.cluster = cluster = Cluster(slot.number, self.command)
+        except OSError as error:
+            slot.start_at = time.monotonic() + START_AGAIN_SECONDS
+            log.error("cluster.not_started", slot=slot.number, error=str(error), again_in=START_AGAIN_SECONDS)
+            return
         slot.ready_at = inf
         self._pipes.register(cluster.pulse.fd, selectors.EVENT_READ, cluster)
         log.info("cluster.started", slot=slot.number, pid=cluster.process.pid)

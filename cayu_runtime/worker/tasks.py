@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from uuid import UUID
 
 from .beats import worker_name
 from .duty import current
@@ -16,4 +17,4 @@ def run_session(session: str) -> None:
     sweep's, is for this one.
     """
     if not current.leaving:
-        _turns.take(worker_name(os.getpid()))
+        _turns.take(worker_name(os.getpid()), UUID(session))

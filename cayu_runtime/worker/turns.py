@@ -1,7 +1,7 @@
-"""Whose turn it is: tenants in a circle, and of one tenant the session that has waited longest.
+"""Whose turn it is: tenants in a circle, and of one tenant the session that the wake-up names, else the oldest.
 
-A wake-up only says that there is work. Which session is run is chosen when a worker is free, so that two hundred
-sessions of one tenant do not stand before the one of another.
+A wake-up says that there is work. Whose is chosen when a worker is free, so that two hundred sessions of one tenant do
+not stand before the one of another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .duty import current
 
 log = structlog.get_logger(__name__)
 
-TRIES = 3
+TRIES = 5
 # A session runs at least so long before it gives way to another tenant's, and that one has waited so long.
 FAIR_SECONDS = 5.0
 LOOK_SECONDS = 1.0
@@ -39,10 +39,10 @@ class Turns:
     tenant: UUID = BEFORE_ALL
     avoided: dict[UUID, float] = field(default_factory=dict)
 
-    def take(self, owner: str) -> bool:
+    def take(self, owner: str, named: UUID) -> bool:
         """Run the session whose turn it is. False when there is none; or others were faster, who then run them."""
         for _ in range(TRIES):
-            chosen = self.next()
+            chosen = self.next(named)
             if chosen is None:
                 return False
             session, self.tenant = chosen
@@ -50,13 +50,16 @@ class Turns:
                 return True
         return False
 
-    def next(self) -> tuple[UUID, UUID] | None:
-        """The due session, and its tenant, that comes next in the circle."""
+    def next(self, named: UUID) -> tuple[UUID, UUID] | None:
+        """The due session, and its tenant, that comes next in the circle.
+
+        The named one before its tenant's others: workers who are woken at the same moment then seldom want the same.
+        """
         moment = time.monotonic()
         self.avoided = {session: until for session, until in self.avoided.items() if until > moment}
-        served = ExpressionWrapper(Q(tenant__lte=self.tenant), output_field=BooleanField())
+        served, other = _truth(Q(tenant__lte=self.tenant)), _truth(~Q(pk=named))
         rows = Session.objects.filter(due(clock.now())).exclude(pk__in=self.avoided)
-        rows = rows.order_by(served, "tenant", Coalesce("runnable_at", "lease_until"), "id")
+        rows = rows.order_by(served, "tenant", other, Coalesce("runnable_at", "lease_until"), "id")
         return rows.values_list("id", "tenant").first()
 
     def _run(self, session: UUID, owner: str) -> bool:
@@ -70,6 +73,11 @@ class Turns:
                 return True
             finally:
                 current.session = None
+
+
+def _truth(condition: Q) -> ExpressionWrapper[Q]:
+    """False sorts before true."""
+    return ExpressionWrapper(condition, output_field=BooleanField())
 
 
 class Slice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -21,6 +22,7 @@ from tests import rows
 from tests.machine import Counter, Machine, agent_of
 
 A_MINUTE = timedelta(minutes=1)
+NOBODY = uuid4()
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_two_hundred_sessions_of_one_tenant_do_not_keep_the_one_of_another_waiti
     other = rows.session("pending", runnable_at=clock.now())
     one = Turns()
     for _ in range(2):
-        one.take("w")
+        one.take("w", NOBODY)
     assert other in served
 
 
@@ -55,10 +57,20 @@ def test_tenants_take_turns_and_of_each_the_one_that_waited_longest(served: list
             rows.session("pending", tenant=tenant, runnable_at=clock.now() - age * A_MINUTE, rounds=age)
     rows.session("running", tenant=tenants[1], lease_until=clock.now() - 4 * A_MINUTE, rounds=4)
     one = Turns()
-    while one.take("w"):
+    while one.take("w", NOBODY):
         pass
     got = [(tenants.index(session.tenant), session.rounds) for session in served]
     assert got == [(0, 3), (1, 4), (2, 3), (0, 2), (1, 3), (2, 2), (0, 1), (1, 2), (2, 1), (1, 1)]
+
+
+def test_of_one_tenant_the_one_that_the_wakeup_names_comes_first(served: list[Session]) -> None:
+    tenants = in_order(rows.tenant(), rows.tenant())
+    ages = [(tenant, age) for tenant in tenants for age in (3, 2, 1)]
+    rung = [rows.session("pending", tenant=tenant, runnable_at=clock.now() - age * A_MINUTE) for tenant, age in ages]
+    one = Turns()
+    for named in (rung[1], rung[1], rung[2]):
+        one.take("w", named.id)
+    assert served == [rung[1], rung[3], rung[2]]
 
 
 def test_a_session_that_others_took_first_is_passed_over(
@@ -69,7 +81,7 @@ def test_a_session_that_others_took_first_is_passed_over(
     monkeypatch.setattr(
         engine, "run_session", lambda pk, owner, should_yield: pk != first.pk and run(pk, owner, should_yield)
     )
-    assert Turns().take("w") is True
+    assert Turns().take("w", NOBODY) is True
     assert served == [second]
 
 
@@ -92,13 +104,13 @@ def test_a_session_that_breaks_its_worker_does_not_keep_its_tenant_s_others_wait
 
     monkeypatch.setattr(engine, "run_session", broken)
     one = Turns()
-    assert [one.take("w") for _ in range(3)] == [True, True, False]
+    assert [one.take("w", NOBODY) for _ in range(3)] == [True, True, False]
     assert served == [good]
 
 
 def test_a_wakeup_too_many_costs_two_statements(db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
-        tasks.run_session(str(rows.new_id()))
+        tasks.run_session(str(NOBODY))
     assert len(queries) == 2
 
 

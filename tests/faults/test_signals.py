@@ -61,6 +61,22 @@ def test_asked_to_end_it_begins_nothing_ends_what_runs_and_gives_the_session_bac
     end_last(deployment)
 
 
+def test_a_rolling_restart_under_load_leaves_nothing_unknown(deployment: Deployment):
+    """B16."""
+    supervisor = deployment.supervise(workers=2)
+    sessions = [deployment.start([("pay", "work 0.2"), ("label", "work 0.1"), ("pay", "go")]) for _ in range(24)]
+    for _ in range(2):
+        begun = len(deployment.journal())
+        until("it works", lambda least=begun: len(deployment.journal()) > least + 4)
+        following = deployment.supervise(workers=2)
+        assert supervisor.end() == 0
+        supervisor = following
+    for session in sessions:
+        deployment.until_state(session, "completed")
+        assert [line["tool"] for line in deployment.journal(session)] == ["pay", "label", "pay"]
+    assert supervisor.end() == 0
+
+
 def test_asked_twice_it_ends_at_once_and_what_ran_is_lost_like_any_other(deployment: Deployment):
     supervisor = deployment.supervise(workers=1)
     supervisor.until_ready(1)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -170,6 +171,23 @@ def test_a_cluster_that_dies_at_its_start_is_started_again_and_again_but_later_e
     with supervising("dies") as it:
         turn_until(it, lambda: len(waits) == 4)
     assert waits == [0.0, 1.0, 2.0, 4.0]
+
+
+def test_a_system_that_starts_nothing_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "START_AGAIN_SECONDS", 0.01)
+    with supervising("idle") as it:
+        before = open_files()
+        real, it.command = it.command, ("/nowhere/to/be/found",)
+        for _ in range(3):
+            it.turn()
+        assert it.slots[0].cluster is None
+        assert open_files() == before
+        it.command = real
+        ready(it)
+
+
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 @pytest.mark.parametrize("deaths, seconds", [(0, 0), (1, 0), (2, 1), (3, 2), (6, 16), (7, 30), (99, 30)])
