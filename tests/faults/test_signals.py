@@ -154,7 +154,7 @@ def test_a_worker_that_stands_still_for_good_is_replaced(deployment: Deployment)
     stopped = time.monotonic()
     session = deployment.start([("look", "go")])
     deployment.until_state(session, "completed")
-    assert supervisor.said("cluster.lost", pid=cluster.guard)[0]["why"] == "idle for 5 s while work waits"
+    assert supervisor.said("cluster.lost", pid=cluster.guard)[0]["why"].endswith("while work waits")
     assert time.monotonic() - stopped < 20
     assert supervisor.end() == 0
 
