@@ -27,6 +27,7 @@ if _env_file and Path(_env_file).is_file():
 
 DEBUG = env.bool("DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1"])
+CSRF_FAILURE_VIEW = "cayu_review.views.pages.csrf_failure"
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
 
 # Without a key each process makes its own, so that every command can run as far as the check that refuses (cayu.E001).

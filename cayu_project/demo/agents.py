@@ -30,10 +30,11 @@ FAULTS = {
     "fail after": "error_after",
 }
 REQUEST = re.compile(
-    r"refund\s+order\s+(?P<order>[\w./-]{1,60}?)[,:]?\s+(?:by\s+)?(?:[€$£]\s*)?(?P<amount>\d{1,9}(?:\.\d{1,2})?)(?!\S*\d)"
-    r"(?:\s*(?:€|\$|£|eur|usd|gbp)\b)?(?:\s+because\s+(?P<reason>.+?))?\s*(?=;|\n|$)",
+    r"(?:please\s+)?refund\s+order\s+(?P<order>[\w./-]{1,60}?)[,:]?\s+(?:by\s+)?(?:[€$£]\s*)?(?P<amount>\d{1,9}(?:\.\d{1,2})?)"
+    r"(?:\s*(?:€|\$|£|eur|usd|gbp))?(?:\s+because\s+(?P<reason>.+?))?[\s.]*",
     re.IGNORECASE,
 )
+NEXT = re.compile(r"\s*(?:;|\n|,?\s+and\s+(?=(?:please\s+)?refund\s+order\b))\s*", re.IGNORECASE)
 HOW = 'Tell me which order and how much, like: "refund order 1042 25.50 because damaged".'
 
 
@@ -67,7 +68,11 @@ class RefundOrder(Tool):
         body = {name: args[name] for name in ("order_id", "amount", "reason")}
         try:
             answer = httpx.post(
-                f"{ctx.require('ledger')}/refunds", json=body, headers=headers, timeout=ctx.seconds_left
+                f"{ctx.require('ledger')}/refunds",
+                json=body,
+                headers=headers,
+                timeout=ctx.seconds_left,
+                trust_env=False,
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise EffectNotPerformed("The ledger could not be reached; the refund was never sent.") from error
@@ -75,7 +80,7 @@ class RefundOrder(Tool):
             refund = answer.json()
             return ToolResult(content=f"Booked as {refund['refund_id']}.", structured=refund)
         if 400 <= answer.status_code < 500:
-            raise EffectNotPerformed(f"The ledger refused: {answer.json().get('error', answer.status_code)}")
+            raise EffectNotPerformed(f"The ledger refused ({answer.status_code}): {answer.text[:500]}")
         raise RuntimeError(f"The ledger answered {answer.status_code}; whether it booked is unknown.")
 
 
@@ -88,19 +93,17 @@ def refunds(turn: Turn) -> Reply:
         text, found = re.subn(rf"[\s,;]*(?:\band\s+)?{words}[\s.]*$", "", text, flags=re.IGNORECASE)
         if found:
             fault = name
-    calls = tuple(
-        Call(
-            "refund_order",
-            {
-                "order_id": match["order"],
-                "amount": _cents(match["amount"]),
-                "reason": (match["reason"] or "no reason given").strip(" ."),
-                "simulate": fault,
-            },
-        )
-        for match in REQUEST.finditer(text)
-    )
-    return Reply(calls=calls) if calls else Reply(HOW)
+    wanted = [REQUEST.fullmatch(part) for part in NEXT.split(text) if part.strip()]
+    if not wanted or any(match is None or float(match["amount"]) == 0 for match in wanted):
+        return Reply(HOW)
+    return Reply(calls=tuple(_call(match, fault) for match in wanted if match is not None))
+
+
+def _call(match: re.Match[str], fault: str) -> Call:
+    reason = (match["reason"] or "no reason given").strip(" .")
+    amount = _cents(match["amount"])
+    arguments = {"order_id": match["order"], "amount": amount, "reason": reason, "simulate": fault}
+    return Call("refund_order", arguments)
 
 
 def _cents(amount: str) -> str:

@@ -118,7 +118,7 @@ def _refusal(member: Member, found: Approval) -> str:
 
 def _say(request: HttpRequest, decided: Approval, verdict: str, *, replay: bool) -> None:
     session = decided.session
-    said = "You had decided this already; it stands as you left it." if replay else SAID[verdict]
+    said = f"You had decided this already. By now it is {decided.state}." if replay else SAID[verdict]
     link = reverse("session", args=[session.session_id])
     messages.info(request, format_html('{} <a href="{}">See what comes of it</a>', said, link))
 

@@ -67,6 +67,11 @@ def draft_of(request: HttpRequest) -> str:
     return request.POST.get("reason") or request.POST.get("text") or ""
 
 
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form whose token does not fit: nothing is recorded, and what the person wrote is given back."""
+    return render(request, "403_csrf.html", {"draft": draft_of(request)}, status=403)
+
+
 def cursor_after(moment: datetime, row_id: UUID) -> str:
     """The query of the page that begins after this row."""
     return urlencode({"after": f"{moment.isoformat()}~{row_id}"})

@@ -13,7 +13,8 @@ from ..contracts import Actor
 from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, NotFound, StaleVersion
 from ..models import Approval, Decision, EffectRecord, ToolCall, ToolRound
 from . import ids, results
-from .routing import abandon_effect, place_session, settle_round
+from .endings import abandon_effect
+from .routing import place_session, settle_round
 from .states import LEASED
 from .transitions import Change, transition
 

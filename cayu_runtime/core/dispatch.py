@@ -12,19 +12,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from ..contracts import Agent, Receipt, Tool, ToolContext, ToolEffect
+from ..contracts import Agent, PolicyDecision, Receipt, Tool, ToolContext, ToolEffect
 from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
 from . import canonical, ids, judgement, results
 from .decisions import close_expired
+from .endings import OpenRound, abandon_effect, close_attempt, mark_unknown
 from .lease import Lease
 from .perform import Ambiguous, Done, NotDone, Outcome
-from .routing import OpenRound, place_session, route, settle_round
-from .states import CLOSED_CALL, LEASED
+from .routing import place_session, route, settle_round
+from .states import CLOSED_CALL, CLOSED_EFFECT, LEASED
 from .transitions import Change, transition
 
 PAUSED_SECONDS = 30.0
 MAX_RUNS = 2
+STALE = (
+    "The tool, its policy or the call's content changed since it was authorised. Nothing was done; propose it again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +52,27 @@ class Intent:
 
 
 def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
-    """The registered tool of a call, if it still is the one that was reviewed: same version, same schema."""
+    """The registered tool of a call, if it and the policy are those that the call was judged by.
+
+    Same version, schema and effect class; same name, version and parameters of the policy.
+    """
     tool = next((t for t in agent.tools if t.spec.name == call.tool), None)
-    if tool is None or tool.spec.version != call.tool_version or judgement.schema_digest(tool) != call.schema_digest:
+    if tool is None or tool.spec.version != call.tool_version or tool.spec.effect.value != call.effect_class:
         return None
-    return tool
+    if judgement.schema_digest(tool) != call.schema_digest:
+        return None
+    return tool if judgement.policy_digest(judgement.identity_of(agent)) == call.policy_digest else None
 
 
 def record_intent(
-    lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None, dispatch_id: UUID, until: float
+    lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None, refusal: str, dispatch_id: UUID, until: float
 ) -> Intent:
-    """T3. Everything is checked again under the lock, by the database's clock."""
+    """T3. Everything is checked again under the lock, by the database's clock. `refusal`: the policy denies it by
+    now.
+    """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval):
+        if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval, refusal):
             assert tool is not None  # _may_begin refuses a call whose tool is gone
             dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)
             if approval is not None:
@@ -75,7 +86,12 @@ def record_intent(
 
 
 def _may_begin(
-    change: Change, call: ToolCall, tool: Tool | None, effect: EffectRecord | None, approval: Approval | None
+    change: Change,
+    call: ToolCall,
+    tool: Tool | None,
+    effect: EffectRecord | None,
+    approval: Approval | None,
+    refusal: str,
 ) -> bool:
     """Refusals end the call here, except a pause: it leaves the call prepared."""
     if approval is not None:
@@ -83,8 +99,11 @@ def _may_begin(
         if approval.expires_at <= change.now:
             close_expired(change, approval, effect)
             return False
-    if tool is None:
-        _block_stale(change, call, effect, approval)
+    if tool is None or not _is_what_was_authorised(change, call, effect, approval):
+        _block(change, call, effect, approval, "stale", STALE)
+        return False
+    if refusal:
+        _block(change, call, effect, approval, "policy", refusal)
         return False
     pause = pause_of(change.session.tenant_id, call.tool, change.session.agent)
     if pause is None:
@@ -165,16 +184,37 @@ def _begin(change: Change, lease: Lease, effect: EffectRecord, dispatch: Dispatc
     )
 
 
-def _block_stale(change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None) -> None:
-    why = "The tool changed or is gone since this call was authorised. Nothing was done; propose it again."
+def _is_what_was_authorised(
+    change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None
+) -> bool:
+    """Whether what is about to run has the recorded digests, and a gated call its live approval of them."""
+    _, intent = judgement.action_digests(
+        change.session.tenant_id,
+        call.tool,
+        call.tool_version,
+        call.effect_class,
+        call.arguments,
+        call.target,
+        call.operation_id,
+    )
+    if intent != call.intent_digest or (effect is not None and effect.intent_digest != intent):
+        return False
+    if call.decision != PolicyDecision.REQUIRE_APPROVAL:
+        return True
+    return approval is not None and approval.state == "approved" and approval.intent_digest == intent
+
+
+def _block(
+    change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None, reason: str, why: str
+) -> None:
     if approval is not None:
-        change.move(approval, "void", reason=why)
+        change.move(approval, "void", reason=results.clean_text(why, 500))
         change.event("tool.call.approval_void", call=call, approval=str(approval.id), reason=why)
     if effect is not None:
-        change.move(effect, "abandoned")
+        abandon_effect(change, effect)
     result = results.call_result("blocked", executed=False, reason=why)
-    change.move(call, "blocked", reason="stale", result=result)
-    change.event("tool.call.blocked", call=call, reason="stale", why=why)
+    change.move(call, "blocked", reason=reason, result=result)
+    change.event("tool.call.blocked", call=call, reason=reason, why=why)
 
 
 def context_for(
@@ -258,28 +298,6 @@ def _receipt(change: Change, effect: EffectRecord, result: dict[str, object], so
     )
 
 
-def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence: dict[str, object]) -> None:
-    """Nobody can tell whether it happened: it stops here until evidence settles it."""
-    why = str(evidence.get("classification", "unknown"))
-    change.move(call, "outcome_unknown", reason=why)
-    change.move(effect, "outcome_unknown", unknown_since=change.now, failure_evidence=canonical.storable(evidence))
-    close_attempt(change, effect, "selected", {"outcome": "outcome_unknown", **evidence})
-    change.event(
-        "tool.effect.outcome_unknown",
-        call=call,
-        effect=str(effect.id),
-        dispatch=str(effect.dispatch_id),
-        failure_evidence=evidence,
-    )
-
-
-def close_attempt(change: Change, effect: EffectRecord, state: str, evidence: dict[str, object]) -> None:
-    """Close the admitted attempt of an effect with what came of it."""
-    attempt = Attempt.objects.filter(effect=effect, state="admitted").first()
-    if attempt is not None:
-        change.move(attempt, state, evidence=canonical.storable(evidence))
-
-
 def needs_intent(call: ToolCall, work: OpenRound) -> bool:
     """Whether a call goes through T3: it has an effect, or a person authorised it."""
     return call.effect_class != ToolEffect.NONE or call.id in work.approvals
@@ -308,6 +326,10 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
         effect = EffectRecord.objects.filter(call=call).first()
         if effect is None:
             return
+        hide = effect.idempotency_key
+        done = isinstance(outcome, Done)
+        result = results.from_tool("completed" if done else "failed", outcome.result, executed=done, hide=hide)
+        said = "completed" if done else "rejected"
         late = Attempt(
             id=ids.new_id(),
             tenant_id=effect.tenant_id,
@@ -318,9 +340,10 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
             actor=lease.owner,
             admitted_at=change.now,
             closed_at=change.now,
-            evidence={"outcome": "completed" if isinstance(outcome, Done) else "rejected"},
+            evidence={"outcome": said, "digest": canonical.digest(result).hex(), "result": result},
         )
-        if effect.state in ("outcome_unknown", "manual_review") and effect.dispatch_id == dispatch.dispatch_id:
+        open_still = effect.state in ("intent_recorded", "outcome_unknown", "manual_review")
+        if open_still and effect.dispatch_id == dispatch.dispatch_id:
             change.event("tool.effect.late_outcome", call=call, dispatch=str(dispatch.dispatch_id), settles=True)
             close_call(change, call, effect, outcome, source="late")
             change.add(late)
@@ -329,14 +352,14 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
             if change.session.state not in LEASED:
                 place_session(change, {other.state for other in calls})
             return
-        agrees = effect.state == late.evidence["outcome"]
+        contradicts = effect.state in CLOSED_EFFECT and effect.state != said
         late.state = "superseded"
-        late.evidence |= {"effect_was": effect.state, "contradicts": not agrees}
+        late.evidence |= {"effect_was": effect.state, "contradicts": contradicts}
         change.add(late)
         change.event(
             "tool.effect.late_outcome",
             call=call,
             dispatch=str(dispatch.dispatch_id),
             settles=False,
-            contradicts=not agrees,
+            contradicts=contradicts,
         )

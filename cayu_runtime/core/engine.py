@@ -16,12 +16,13 @@ from ..contracts import Agent
 from ..errors import Fenced, LostRace
 from ..models import Message, Session
 from . import execution, model
+from .endings import OpenRound
 from .judgement import judge
 from .lease import Keeper, Lease, claim
 from .recovery import recover
 from .results import as_history
 from .rounds import agent_limits_reached, record_step
-from .routing import OpenRound, load_round, release_lease, stop_session
+from .routing import load_round, release_lease, settle_leftover, stop_session
 
 log = structlog.get_logger(__name__)
 
@@ -80,6 +81,10 @@ def _go_on(lease: Lease, keeper: Keeper, should_yield: Callable[[], bool], *, af
             return
         if work is not None and work.round.state == "settled":
             work = None
+    if work is not None and not any(call.state in ("prepared", "dispatched") for call in work.calls):
+        if not settle_leftover(lease, work):
+            return
+        work = None if work.round.state == "settled" else work
     if agent is None:
         text = f"Agent {session.agent!r} is not registered in this deployment."
         stop_session(lease, "model_unavailable", "model.error", error="UnknownAgent", message=text)

@@ -30,14 +30,17 @@ from .dispatch import (
     settle,
     tool_for,
 )
+from .endings import OpenRound
+from .judgement import refusal_of
 from .lease import Keeper, Lease
 from .perform import Ambiguous, NotDone, Outcome, perform
 from .recovery import WORKER_LOST
-from .routing import OpenRound, load_round
+from .routing import load_round
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 0.2
+MAX_RACES = 20
 MAX_PARALLEL = 8
 REPLAY_NOT_DONE = Ambiguous(
     "replay_not_done",
@@ -90,7 +93,8 @@ def _run_call(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work
     if tool is not None and not needs_intent(call, work):
         ctx = context_for(agent, session, call, None, None, tool.spec.timeout)
         return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)
-    intent = _intend_surely(lease, work, call, tool)
+    refusal = refusal_of(agent, session, tool, call) if tool is not None else ""
+    intent = _intend_surely(lease, work, call, tool, refusal)
     if intent.dispatch is None or tool is None:
         return intent.goes_on
     return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)
@@ -156,15 +160,15 @@ def _run_again(
     return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)
 
 
-def _intend_surely(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None) -> Intent:
+def _intend_surely(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | None, refusal: str) -> Intent:
     """T3. When its acknowledgement is lost: run only if our own dispatch stands in the rows, under our own fence."""
     dispatch_id, until = ids.new_id(), time.monotonic() + (tool.spec.timeout if tool else 0.0)
     try:
-        return record_intent(lease, work, call, tool, dispatch_id, until)
+        return record_intent(lease, work, call, tool, refusal, dispatch_id, until)
     except DATABASE_AWAY as error:
         log.warning("intent.unacknowledged", error=type(error).__name__)
         connection.close()
-        _reread(lease, work, call)
+        _reread(lease, work, [call])
         effect = work.effects.get(call.id)
         ours = Session.objects.filter(pk=lease.session, fence=lease.fence).exists()
         committed = effect is not None and effect.dispatch_id == dispatch_id
@@ -178,13 +182,19 @@ def _settle_surely(
 ) -> bool:
     """T4, tried again while the database is away. If the lease was lost meanwhile, it becomes a late outcome."""
     give_up = time.monotonic() + SETTLE_SECONDS
-    acknowledged = True
+    fresh, races = True, 0
     while True:
         try:
-            if not acknowledged:
-                for call, _ in ended:
-                    _reread(lease, work, call)
+            if not fresh:
+                _reread(lease, work, [call for call, _ in ended])
             return settle(lease, work, ended)
+        except SettledAlready:
+            raise
+        except LostRace:
+            races += 1
+            if races > MAX_RACES:
+                raise
+            fresh = False  # a sibling was moved meanwhile: what this tool did still counts
         except Fenced:
             for call, outcome in ended:
                 if dispatch is not None and not isinstance(outcome, Ambiguous):
@@ -194,17 +204,23 @@ def _settle_surely(
             log.warning("settlement.unacknowledged", error=type(error).__name__)
             if time.monotonic() > give_up:
                 raise
-            acknowledged = False
+            fresh = False
             connection.close()
             time.sleep(RETRY_SECONDS)
 
 
-def _reread(lease: Lease, work: OpenRound, call: ToolCall) -> None:
-    """The rows as they are now: the commit may have happened and only its acknowledgement got lost."""
+class SettledAlready(LostRace):
+    """Somebody settled this call while we ran it, or our own settlement had been committed."""
+
+
+def _reread(lease: Lease, work: OpenRound, calls: list[ToolCall]) -> None:
+    """The rows as they are now. SettledAlready when one of these calls is not open any more."""
     fresh = load_round(lease.session)
-    current = next((c for c in fresh.calls if c.id == call.id), None) if fresh else None
-    if fresh is None or current is None or current.state not in ("prepared", "dispatched"):
-        raise LostRace("This call is settled already.")
+    now = {call.id: call for call in fresh.calls} if fresh else {}
+    if fresh is None or any(now[c.id].state not in ("prepared", "dispatched") for c in calls if c.id in now):
+        raise SettledAlready("This call is settled already.")
+    ours = {call.id: call for call in calls}
+    for call in calls:
+        call.__dict__.update(now[call.id].__dict__)
     work.round, work.effects, work.approvals = fresh.round, fresh.effects, fresh.approvals
-    call.__dict__.update(current.__dict__)
-    work.calls = [call if c.id == call.id else c for c in fresh.calls]
+    work.calls = [ours.get(call.id, call) for call in fresh.calls]

@@ -27,7 +27,7 @@ from ..contracts import (
     Tool,
     ToolEffect,
 )
-from ..models import Session
+from ..models import Session, ToolCall
 from . import canonical
 from .canonical import NotCanonical
 
@@ -126,6 +126,27 @@ def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedC
     if len(canonical.canonical(shown)) > canonical.MAX_BYTES:
         shown = {"$raw": canonical.bounded(str(raw), 4096)}
     return JudgedCall(proposed, tool, shown, PolicyDecision.DENY, "", VALIDATION, problem=problem)
+
+
+def identity_of(agent: Agent) -> PolicyIdentity:
+    """Which policy judges this agent's calls. One that can't say so is nobody's."""
+    if agent.policy is None:
+        return NO_POLICY
+    try:
+        identity = agent.policy.identity
+    except Exception:
+        return PolicyIdentity(type(agent.policy).__name__, "?", {})
+    return identity
+
+
+def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall) -> str:
+    """Why the policy would not let this call begin now, empty if it would. Before a dispatch a policy only narrows."""
+    _, answer = _ask(agent, session, tool, call.arguments)
+    if answer.decision is PolicyDecision.DENY:
+        return answer.reason or "The policy denies this by now."
+    if answer.decision is PolicyDecision.REQUIRE_APPROVAL and call.decision != PolicyDecision.REQUIRE_APPROVAL:
+        return "The policy asks for an approval by now, and nobody was asked. Propose it again."
+    return ""
 
 
 def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> tuple[PolicyIdentity, PolicyResult]:

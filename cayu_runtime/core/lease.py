@@ -83,7 +83,6 @@ class Keeper:
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.lost = threading.Event()
         self._done = threading.Event()
         self._deadline: float | None = None
         self._thread = threading.Thread(target=self._renew, name=f"lease-{lease.session}", daemon=True)
@@ -107,7 +106,6 @@ class Keeper:
                     if self._deadline is not None and time.monotonic() > self._deadline:
                         continue
                     if not renew(self.lease):
-                        self.lost.set()
                         return
                 except DatabaseError as error:
                     log.warning("lease.renewal_failed", session=str(self.lease.session), error=type(error).__name__)

@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from .canonical import bounded, storable_key
 
 MAX_EVIDENCE = 2048
 MAX_MASKED = 64 * 1024
+NOT_STARTED = EffectNotPerformed("The deadline was over before the tool could start.")
 _NAME = r"[\w-]*(?:key|token|secret|passw(?:or)?d|pwd|cookie|credential|authorization)s?"
 _CREDENTIAL = re.compile(
     rf"(?i){_NAME}[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic)\s+)?[^\s\"',;&}}]+"
@@ -80,12 +82,15 @@ def perform(
     If one that was left behind ends after all, `late` is told in the tool's own thread what came of it.
     """
     if ctx.seconds_left <= 0:
-        return NotDone(ToolResult(content="The deadline was over before the tool could start.", is_error=True))
+        return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True))
     box: list[Returned | Raised] = []
     taken = threading.Lock()  # whoever takes it first decides whether the answer came in time
 
+    until = time.monotonic() + ctx.seconds_left
+
     def work() -> None:
-        box.append(_run(tool, ctx, arguments))
+        late_start = time.monotonic() >= until  # the whole process may have been stopped meanwhile
+        box.append(Raised(NOT_STARTED) if late_start else _run(tool, ctx, arguments))
         if not taken.acquire(blocking=False) and late is not None:
             late(_classify(box[0], arguments, ctx))
         connections.close_all()

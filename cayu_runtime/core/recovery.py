@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ..contracts import Agent
 from ..models import ToolCall
-from . import results
-from .dispatch import front_of, mark_unknown, may_replay, tool_for
+from .dispatch import front_of, may_replay, tool_for
+from .endings import OpenRound, fail_lost, mark_unknown
 from .lease import MAX_STALLS, Lease
 from .perform import Ambiguous
-from .routing import OpenRound, place_session, route
+from .routing import place_session, route
 from .transitions import Change, transition
 
 MAX_LOST = 2
@@ -56,10 +56,8 @@ def _reclassify(change: Change, agent: Agent | None, work: OpenRound, call: Tool
             mark_unknown(change, call, effect, WORKER_LOST.evidence)
         return
     change.update(call, lost=call.lost + 1)
-    if call.lost >= MAX_LOST:
-        reason = "The worker was lost twice while this tool ran (worker_lost)."
-        result = results.call_result("failed", executed=True, reason=reason)
-        change.move(call, "failed", result=result, reason="worker_lost")
-        change.event("tool.call.failed", call=call, status="failed", executed=True, reason="worker_lost")
+    stopping = change.session.state == "interrupting" and call.state == "dispatched"
+    if stopping or call.lost >= MAX_LOST:
+        fail_lost(change, call)
     else:
         change.event("tool.call.worker_lost", call=call, lost=call.lost, runs_again=True)

@@ -37,7 +37,7 @@ def call_result(
         "status": status,
         "executed": executed,
         "outcome_unknown": outcome_unknown,
-        "content": storable_key(bounded(content, MAX_CONTENT)),
+        "content": storable_key(bounded(str.__str__(content), MAX_CONTENT)),
     }
     if reason:
         result["reason"] = clean_text(reason, MAX_REASON)

@@ -10,9 +10,10 @@ from typing import Any
 from ..contracts import Agent, PolicyDecision, ToolEffect
 from ..models import Approval, EffectRecord, ToolCall, ToolRound
 from . import canonical, ids, judgement, results
+from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
-from .routing import OpenRound, add_message, place_session, route
+from .routing import add_message, place_session, route
 from .states import CLOSED_CALL
 from .transitions import Change, transition
 

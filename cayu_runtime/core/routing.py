@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from ..models import Approval, EffectRecord, Message, Question, Session, ToolCall, ToolRound
+from ..models import Approval, EffectRecord, Message, Session, ToolCall, ToolRound
 from . import results
+from .endings import OpenRound, give_up_dispatched, withdraw
 from .lease import Lease
 from .states import CLOSED_CALL
 from .transitions import Change, transition
-
-
-@dataclass(slots=True)
-class OpenRound:
-    """The open round of a leased session as its holder knows it. Effects and approvals are keyed by call.
-
-    `results` is the transcript entry that settled it.
-    """
-
-    round: ToolRound
-    calls: list[ToolCall]
-    effects: dict[UUID, EffectRecord] = field(default_factory=dict)
-    approvals: dict[UUID, Approval] = field(default_factory=dict)
-    results: Any = None
 
 
 def load_round(session: UUID) -> OpenRound | None:
@@ -92,35 +78,6 @@ def interruption_of(session: Session, call_states: set[str]) -> str | None:
     return session.stopped_by
 
 
-def withdraw(change: Change, work: OpenRound, *, why: str = "The session was stopped.") -> None:
-    """End what has not begun: what people are asked is cancelled, what is authorised fails undone. What runs is left
-    alone.
-    """
-    for call in work.calls:
-        effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
-        if call.state in ("awaiting_approval", "awaiting_answer"):
-            result = results.call_result("cancelled", executed=False, reason=why)
-            change.move(call, "cancelled", result=result, reason="stopped")
-            change.event("tool.call.cancelled", call=call, reason=why)
-            for question in Question.objects.filter(call=call, state="pending"):
-                change.move(question, "cancelled")
-        elif call.state == "prepared":
-            result = results.call_result("failed", executed=False, reason=why)
-            change.move(call, "failed", result=result, reason="stopped")
-            change.event("tool.call.failed", call=call, status="failed", executed=False, reason=why)
-        else:
-            continue
-        if approval is not None and approval.state in ("pending", "approved"):
-            change.move(approval, "cancelled", reason=why)
-        if effect is not None:
-            abandon_effect(change, effect)
-
-
-def abandon_effect(change: Change, effect: EffectRecord) -> None:
-    """Close an effect that will not be dispatched (again): `abandoned` if it never was, else `rejected`."""
-    change.move(effect, "rejected" if effect.dispatches else "abandoned")
-
-
 def add_message(change: Change, role: str, body: Any) -> None:
     session = change.session
     position = change.next("messages")
@@ -154,7 +111,15 @@ def obey_stop(change: Change) -> None:
     if work is None:
         place_session(change, set())
     else:
+        give_up_dispatched(change, work)
         route(change, work)
+
+
+def settle_leftover(lease: Lease, work: OpenRound) -> bool:
+    """Finish a round of which somebody else ended the last call. False: the session now waits for someone."""
+    with transition(lease.session, fence=lease.fence) as change:
+        route(change, work)
+        return change.session.state == "running"
 
 
 def request_stop(change: Change) -> None:
@@ -166,6 +131,7 @@ def request_stop(change: Change) -> None:
     elif session.state != "interrupting":
         work = load_round(session.id)
         if work is not None:
+            give_up_dispatched(change, work)
             withdraw(change, work)
             settle_round(change, work.round, work.calls)
         place_session(change, {call.state for call in work.calls} if work else set())

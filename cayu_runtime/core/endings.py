@@ -1,0 +1,95 @@
+"""How calls and effects end without a result of their tool: unknown, given up, withdrawn (DESIGN §3, §4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from ..models import Approval, Attempt, EffectRecord, Question, ToolCall, ToolRound
+from . import canonical, results
+from .transitions import Change
+
+STOPPED = {"classification": "stopped", "message": "The session was stopped while the tool may have been running."}
+
+
+@dataclass(slots=True)
+class OpenRound:
+    """The open round of a leased session as its holder knows it. Effects and approvals are keyed by call.
+
+    `results` is the transcript entry that settled it.
+    """
+
+    round: ToolRound
+    calls: list[ToolCall]
+    effects: dict[UUID, EffectRecord] = field(default_factory=dict)
+    approvals: dict[UUID, Approval] = field(default_factory=dict)
+    results: Any = None
+
+
+def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence: dict[str, object]) -> None:
+    """Nobody can tell whether it happened: it stops here until evidence settles it."""
+    why = str(evidence.get("classification", "unknown"))
+    change.move(call, "outcome_unknown", reason=why)
+    change.move(effect, "outcome_unknown", unknown_since=change.now, failure_evidence=canonical.storable(evidence))
+    close_attempt(change, effect, "selected", {"outcome": "outcome_unknown", **evidence})
+    change.event(
+        "tool.effect.outcome_unknown",
+        call=call,
+        effect=str(effect.id),
+        dispatch=str(effect.dispatch_id),
+        failure_evidence=evidence,
+    )
+
+
+def close_attempt(change: Change, effect: EffectRecord, state: str, evidence: dict[str, object]) -> None:
+    """Close the admitted attempt of an effect with what came of it."""
+    attempt = Attempt.objects.filter(effect=effect, state="admitted").first()
+    if attempt is not None:
+        change.move(attempt, state, evidence=canonical.storable(evidence))
+
+
+def give_up_dispatched(change: Change, work: OpenRound) -> None:
+    """End what nobody runs any more and nobody will run again: an effect is unknown, a reading call failed."""
+    for call in [call for call in work.calls if call.state == "dispatched"]:
+        effect = work.effects.get(call.id)
+        if effect is not None:
+            mark_unknown(change, call, effect, dict(STOPPED))
+        else:
+            fail_lost(change, call)
+
+
+def fail_lost(change: Change, call: ToolCall) -> None:
+    """A call without effect whose worker is gone and which is not run again."""
+    why = "The worker was lost while this tool ran (worker_lost)."
+    change.move(call, "failed", result=results.call_result("failed", executed=True, reason=why), reason="worker_lost")
+    change.event("tool.call.failed", call=call, status="failed", executed=True, reason="worker_lost")
+
+
+def withdraw(change: Change, work: OpenRound, *, why: str = "The session was stopped.") -> None:
+    """End what has not begun: what people are asked is cancelled, what is authorised fails undone. What runs is left
+    alone.
+    """
+    for call in work.calls:
+        effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
+        if call.state in ("awaiting_approval", "awaiting_answer"):
+            result = results.call_result("cancelled", executed=False, reason=why)
+            change.move(call, "cancelled", result=result, reason="stopped")
+            change.event("tool.call.cancelled", call=call, reason=why)
+            for question in Question.objects.filter(call=call, state="pending"):
+                change.move(question, "cancelled")
+        elif call.state == "prepared":
+            result = results.call_result("failed", executed=False, reason=why)
+            change.move(call, "failed", result=result, reason="stopped")
+            change.event("tool.call.failed", call=call, status="failed", executed=False, reason=why)
+        else:
+            continue
+        if approval is not None and approval.state in ("pending", "approved"):
+            change.move(approval, "cancelled", reason=why)
+        if effect is not None:
+            abandon_effect(change, effect)
+
+
+def abandon_effect(change: Change, effect: EffectRecord) -> None:
+    """Close an effect that will not be dispatched (again): `abandoned` if it never was, else `rejected`."""
+    change.move(effect, "rejected" if effect.dispatches else "abandoned")
