@@ -67,7 +67,11 @@ def test_a_rolling_restart_under_load_leaves_nothing_unknown(deployment: Deploym
     sessions = [deployment.start([("pay", "work 0.2"), ("label", "work 0.1"), ("pay", "go")]) for _ in range(24)]
     for _ in range(2):
         begun = len(deployment.journal())
-        until("it works", lambda least=begun: len(deployment.journal()) > least + 4)
+
+        def works(least: int = begun) -> bool:
+            return len(deployment.journal()) > least + 4
+
+        until("it works", works)
         following = deployment.supervise(workers=2)
         assert supervisor.end() == 0
         supervisor = following
