@@ -64,6 +64,8 @@ class Cluster:
         code = self.process.poll()
         if code is not None:
             return LOST.get(code) or (f"killed by signal {-code}" if code < 0 else f"ended with {code}")
+        if self.beat is not None and self.beat.leaving and self.asked_at == inf:
+            return "somebody told it to leave"
         return self.pulse.ailment(now, waiting, stray_since)
 
     def leave(self, now: float, seconds: float) -> None:

@@ -58,9 +58,12 @@ class Guard(Sentinel):
         super().start()
 
     def _leave(self, signum: int, frame: FrameType | None) -> None:
-        """Take nothing more from the queue. The worker has the same signal."""
+        """Take nothing more from the queue, and have the worker leave, which its supervisor sees."""
         self.leaving = True
         self.event_out.set()
+        for worker in self.pool:
+            if worker.pid is not None:
+                os.kill(worker.pid, signal.SIGTERM)
 
     def reincarnate(self, process: Any) -> None:
         if process in self.pool:

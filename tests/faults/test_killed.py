@@ -94,6 +94,16 @@ def test_an_idle_cluster_that_loses_a_part_is_replaced_as_a_whole(deployment: De
         deployment.until_state(deployment.start([("look", "go")]), "completed", seconds=10)
 
 
+def test_a_part_that_is_told_to_end_by_somebody_else_ends_its_cluster(deployment: Deployment, supervisor: Supervisor):
+    """A worker that leaves answers wake-ups and runs nothing: it must not stay."""
+    before = supervisor.until_ready(3)
+    os.kill(before[0].worker, signal.SIGTERM)
+    os.kill(before[1].guard, signal.SIGTERM)
+    for cluster in before[:2]:
+        assert supervisor.until_said("cluster.lost", 3, pid=cluster.guard)["why"] == "somebody told it to leave"
+    until_gone([before[0].worker, before[1].worker], 3)
+
+
 def test_a_busy_worker_whose_cluster_loses_another_part_ends_its_tool_first(
     deployment: Deployment, supervisor: Supervisor
 ):
