@@ -79,6 +79,7 @@ FIGURES = (
     Figure("dispatch_p50_ms", "decision → dispatch through a worker, p50", "ms", {}),
     Figure("dispatch_p95_ms", "decision → dispatch through a worker, p95", "ms", at_most(250)),
     Figure("end_to_end_lifecycles_per_s", "lifecycles through `manage.py worker`", "/s", at_least(40, 25)),
+    Figure("cpu_ms_worker", "CPU of a lifecycle, all processes of the worker", "ms", {}),
     Figure("idle_cpu_percent", "CPU of an idle worker", "%", at_most(5)),
     Figure("command_start_s", "start of `manage.py`", "s", at_most(1)),
 )  # fmt: skip

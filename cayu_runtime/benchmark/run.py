@@ -108,7 +108,9 @@ def worker(ground: Ground, extent: Extent) -> Figures:
     """What goes through a real `manage.py worker`, and what it uses when nothing does."""
     with ground.worker() as tree:
         lasted = ground.measure("decisions", process="", times=extent.decisions)
+        used = cpu_seconds(tree)
         through = ground.measure("end to end", process="", sessions=extent.end_to_end)
+        used = cpu_seconds(tree) - used
         time.sleep(2)
         before, began = cpu_seconds(tree), time.monotonic()
         time.sleep(extent.idle_seconds)
@@ -117,6 +119,7 @@ def worker(ground: Ground, extent: Extent) -> Figures:
         "dispatch_p50_ms": lasted["p50"],
         "dispatch_p95_ms": lasted["p95"],
         "end_to_end_lifecycles_per_s": _per_second([through]),
+        "cpu_ms_worker": used * 1000 / through["made"],
         "idle_cpu_percent": idle * 100,
     }
 
