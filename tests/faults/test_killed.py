@@ -107,12 +107,13 @@ def test_a_part_that_is_told_to_end_by_somebody_else_ends_its_cluster(deployment
 def test_a_busy_worker_whose_cluster_loses_another_part_ends_its_tool_first(
     deployment: Deployment, supervisor: Supervisor
 ):
-    before = {cluster.worker: cluster for cluster in supervisor.until_ready(3)}
+    supervisor.until_ready(3)
     parts = ("guard", "monitor", "pusher")
     sessions = {part: deployment.approved([("pay", "hold b"), ("look", "go")]) for part in parts}
     workers = {part: deployment.until_begun(session) for part, session in sessions.items()}
+    clusters = {cluster.worker: cluster for cluster in supervisor.clusters()}
     for part, worker in workers.items():
-        cluster = before[worker]
+        cluster = clusters[worker]
         os.kill(cluster.parts()[part], signal.SIGKILL)
         supervisor.until_said("cluster.lost", 3, pid=cluster.guard)
     deployment.release("b")
