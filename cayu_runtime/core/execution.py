@@ -217,7 +217,7 @@ def _reread(lease: Lease, work: OpenRound, calls: list[ToolCall]) -> None:
     """The rows as they are now. SettledAlready when one of these calls is not open any more."""
     fresh = load_round(lease.session)
     now = {call.id: call for call in fresh.calls} if fresh else {}
-    if fresh is None or any(now[c.id].state not in ("prepared", "dispatched") for c in calls if c.id in now):
+    if fresh is None or any(c.id not in now or now[c.id].state not in ("prepared", "dispatched") for c in calls):
         raise SettledAlready("This call is settled already.")
     ours = {call.id: call for call in calls}
     for call in calls:

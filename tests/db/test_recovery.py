@@ -11,7 +11,8 @@ from django.db import OperationalError, connection
 
 from cayu_runtime import Call, EffectNotPerformed, ToolEffect, ToolResult
 from cayu_runtime.core import clock, dispatch, execution, lease, model
-from cayu_runtime.core.routing import release_lease
+from cayu_runtime.core.lease import Lease
+from cayu_runtime.core.routing import load_round, release_lease
 from cayu_runtime.errors import Fenced
 from cayu_runtime.models import Attempt, Event, Session
 from tests.machine import Counter, Gate, Machine, agent_of
@@ -299,3 +300,14 @@ def test_contiguous_reading_calls_run_side_by_side_and_an_effect_is_a_barrier(ma
     session = machine.start(agent_of(reader, actor, policy=Gate(), rounds=[calls]))
     assert session.state == "completed"
     assert timeline == ["read", "read", "act", "read", "read"]
+
+
+def test_a_call_whose_round_is_over_and_another_is_open_counts_as_settled(machine):
+    tool = Counter("read", ToolEffect.NONE)
+    plan = [[Call("read", {})], [Call("move_money", {"to": "x"})]]
+    session = machine.start(agent_of(tool, Counter(), policy=ASK, rounds=plan))
+    assert [call.state for call in machine.calls(session)] == ["completed", "awaiting_approval"]
+    work = load_round(session.pk)
+    assert work is not None
+    with pytest.raises(execution.SettledAlready):
+        execution._reread(Lease(session.pk, session.tenant_id, session.fence, "w"), work, [machine.calls(session)[0]])
