@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from tests.append_only import allow_flush
 from tests.chromium import FLAGS, find_chromium
@@ -25,6 +26,16 @@ def django_db_modify_db_settings(
             **database.get("TEST", {}),
             "NAME": str(tmp_path_factory.mktemp("database") / "test.sqlite3"),
         }
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """PostgreSQL drops no database that somebody is connected to, and the announcer keeps its connection."""
+    yield
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            others = "datname = current_database() AND pid <> pg_backend_pid()"
+            cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
 
 
 @pytest.fixture(scope="session", autouse=True)

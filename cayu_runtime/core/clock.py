@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import connection
 
@@ -14,14 +15,18 @@ _offset = timedelta(0)
 def now() -> datetime:
     """The database's clock at this moment (not at the start of the transaction), plus the test offset. UTC."""
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SELECT clock_timestamp()")
-            moment = cursor.fetchone()[0]
-        else:
-            cursor.execute("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')")
-            moment = datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
-    result: datetime = moment + _offset
-    return result
+        cursor.execute(f"SELECT {expression()}", [])
+        return moment(cursor.fetchone()[0])
+
+
+def expression() -> str:
+    """The clock as part of a statement that has parameters; `moment` reads what it gave."""
+    return "clock_timestamp()" if connection.vendor == "postgresql" else "strftime('%%Y-%%m-%%dT%%H:%%M:%%f', 'now')"
+
+
+def moment(value: Any) -> datetime:
+    read: datetime = value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=UTC)
+    return read + _offset
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from ..contracts import Actor
 from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, NotFound, StaleVersion
-from ..models import Approval, Decision, EffectRecord, ToolCall, ToolRound
+from ..models import Approval, Decision, EffectRecord
 from . import ids, results
-from .endings import abandon_effect
-from .routing import place_session, settle_round
+from .endings import OpenRound, abandon_effect
+from .routing import load_round, place_session, settle_round
 from .states import LEASED
 from .transitions import Change, transition
 
@@ -43,11 +43,11 @@ class Decided:
 def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor: Actor) -> Decided | Conflict:
     """Record one decision. Exactly one effective decision per approval; everybody else gets a Conflict naming it."""
     with transition(session, tenant=tenant) as change:
-        approval = _approval(change, approval_id)
-        if approval.state != "pending":
+        work, approval = _find(change, approval_id)
+        if work is None or approval.state != "pending":
             return _too_late(approval, answer, actor)
         if approval.expires_at <= change.now:
-            return _expired(change, approval, answer, actor)
+            return _expired(change, work, approval, answer, actor)
         if answer.version != approval.version:
             return StaleVersion("The request changed since this page was read. Read it again before deciding.")
         if answer.digest != approval.intent_digest:
@@ -56,7 +56,7 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             )
         decision = _record(change, approval, answer, actor)
         call = approval.call
-        effect = _effect_of(call)
+        effect = work.effects.get(call.id)
         if answer.verdict == "approve":
             change.move(approval, "approved", decided_at=change.now, decided_by=decision)
             change.move(call, "prepared")
@@ -80,39 +80,42 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             digest=answer.digest.hex(),
             reason=decision.reason,
         )
-        _route(change, call)
+        _route(change, work)
     return Decided(approval, decision, replay=False)
 
 
 def expire(session: UUID, approval_id: UUID) -> bool:
     """Expire an approval whose time is over, approved but undispatched ones too. Time never grants. False: not due."""
     with transition(session) as change:
-        approval = _approval(change, approval_id)
-        if approval.state not in ("pending", "approved") or approval.expires_at > change.now:
+        work, approval = _find(change, approval_id)
+        if work is None or approval.expires_at > change.now:
             return False
-        close_expired(change, approval)
-        _route(change, approval.call)
+        close_expired(change, approval, work.effects.get(approval.call_id))
+        _route(change, work)
     return True
 
 
-def close_expired(change: Change, approval: Approval, effect: EffectRecord | None = None, **payload: str) -> None:
+def close_expired(change: Change, approval: Approval, effect: EffectRecord | None, **payload: str) -> None:
     """The rows of an approval that ran out: it, its call and its effect end without a run."""
     call = approval.call
     change.move(approval, "expired", reason="Nobody decided, or nothing was dispatched, in time.")
     said = f"The approval's time ended at {approval.expires_at:%Y-%m-%d %H:%M:%S} UTC. Nothing was done."
     change.move(call, "expired", result=results.call_result("expired", executed=False, reason=said))
-    effect = effect or _effect_of(call)
     if effect is not None:
         abandon_effect(change, effect)
     change.event("tool.call.approval_expired", call=call, approval=str(approval.id), **payload)
 
 
-def _approval(change: Change, approval_id: UUID) -> Approval:
-    rows = Approval.objects.select_related("call", "decided_by").filter(session=change.session, pk=approval_id)
-    approval = rows.first()
-    if approval is None:
+def _find(change: Change, approval_id: UUID) -> tuple[OpenRound | None, Approval]:
+    """The approval with the open round that waits for it; without a round when it waits no more."""
+    work = load_round(change.session.id)
+    for approval in work.approvals.values() if work else ():
+        if approval.id == approval_id:
+            return work, approval
+    closed = Approval.objects.select_related("decided_by").filter(session=change.session, pk=approval_id).first()
+    if closed is None:
         raise NotFound("There is no such approval.")
-    return approval
+    return None, closed
 
 
 def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) -> Decision:
@@ -134,21 +137,17 @@ def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) ->
     return decision
 
 
-def _effect_of(call: ToolCall) -> EffectRecord | None:
-    return EffectRecord.objects.filter(call=call).first()
-
-
-def _route(change: Change, call: ToolCall) -> None:
+def _route(change: Change, work: OpenRound) -> None:
     """Settle the round if this was its last call. A session that a worker holds is moved on by that worker."""
-    calls = list(ToolCall.objects.filter(round=call.round_id).order_by("position"))
-    settle_round(change, ToolRound.objects.get(pk=call.round_id), calls)
+    settle_round(change, work.round, work.calls)
     if change.session.state not in LEASED:
-        place_session(change, {other.state for other in calls})
+        place_session(change, {call.state for call in work.calls})
 
 
-def _expired(change: Change, approval: Approval, answer: Answer, actor: Actor) -> Conflict:
-    close_expired(change, approval, tried_by=actor.subject, tried_by_name=actor.name, tried=answer.verdict)
-    _route(change, approval.call)
+def _expired(change: Change, work: OpenRound, approval: Approval, answer: Answer, actor: Actor) -> Conflict:
+    effect = work.effects.get(approval.call_id)
+    close_expired(change, approval, effect, tried_by=actor.subject, tried_by_name=actor.name, tried=answer.verdict)
+    _route(change, work)
     return ApprovalExpired(
         f"The time to decide ended at {_at(approval.expires_at)}. Nothing ran; the agent may ask again."
     )

@@ -17,7 +17,7 @@ from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
 from . import canonical, ids, judgement, results
 from .decisions import close_expired
-from .endings import OpenRound, abandon_effect, close_attempt, mark_unknown
+from .endings import OpenRound, abandon_effect, mark_unknown
 from .lease import Lease
 from .perform import Ambiguous, Done, NotDone, Outcome
 from .routing import place_session, route, settle_round
@@ -155,7 +155,7 @@ def record_replay(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool, why
             close_call(change, call, effect, why)
             route(change, work)
             return Intent(None, goes_on=False)
-        close_attempt(change, effect, "superseded", {"outcome": "ambiguous", **why.evidence})
+        change.close_attempt(effect, "superseded", {"outcome": "ambiguous", **why.evidence})
         return Intent(_dispatch(change, lease, call, tool, effect, ids.new_id(), until), goes_on=True)
 
 
@@ -274,16 +274,15 @@ def close_call(
         state = "completed" if done else "rejected"
         digest = bytes.fromhex(receipt.digest)
         change.move(effect, state, receipt=receipt.envelope(), receipt_digest=digest)
-        close_attempt(
-            change, effect, "selected", {"outcome": state, "receipt_digest": receipt.digest, "source": source}
-        )
+        evidence = {"outcome": state, "receipt_digest": receipt.digest, "source": source}
+        change.close_attempt(effect, "selected", evidence)
     change.event(
         f"tool.call.{call.state}",
         call=call,
         status=result["status"],
         executed=result["executed"],
         outcome_unknown=False,
-        receipt=receipt.envelope() if receipt else None,
+        receipt=receipt.digest if receipt else None,
     )
 
 

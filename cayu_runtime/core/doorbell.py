@@ -13,12 +13,14 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
+from .statements import insert
+
 ENTRY = "cayu_runtime.worker.tasks.run_session"
 
 
 def ring(session: UUID) -> None:
     """Ask a worker to look at this session. May be lost or repeated; the sweep and the claim make up for both."""
-    async_task(ENTRY, str(session))
+    ring_all((session,))
 
 
 def ring_all(sessions: Sequence[UUID]) -> None:
@@ -27,7 +29,7 @@ def ring_all(sessions: Sequence[UUID]) -> None:
     for session in sessions:
         async_task(ENTRY, str(session), broker=packages)
     now = timezone.now()
-    OrmQ.objects.bulk_create([OrmQ(key=packages.list_key, payload=payload, lock=now) for payload in packages.payloads])
+    insert([OrmQ(key=packages.list_key, payload=payload, lock=now) for payload in packages.payloads])
 
 
 def unanswered(limit: int) -> list[int]:

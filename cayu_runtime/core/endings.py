@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from ..models import Approval, Attempt, EffectRecord, Question, ToolCall, ToolRound
+from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
 from . import canonical, results
 from .transitions import Change
 
@@ -32,7 +32,7 @@ def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence:
     why = str(evidence.get("classification", "unknown"))
     change.move(call, "outcome_unknown", reason=why)
     change.move(effect, "outcome_unknown", unknown_since=change.now, failure_evidence=canonical.storable(evidence))
-    close_attempt(change, effect, "selected", {"outcome": "outcome_unknown", **evidence})
+    change.close_attempt(effect, "selected", {"outcome": "outcome_unknown", **evidence})
     change.event(
         "tool.effect.outcome_unknown",
         call=call,
@@ -40,13 +40,6 @@ def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence:
         dispatch=str(effect.dispatch_id),
         failure_evidence=evidence,
     )
-
-
-def close_attempt(change: Change, effect: EffectRecord, state: str, evidence: dict[str, object]) -> None:
-    """Close the admitted attempt of an effect with what came of it."""
-    attempt = Attempt.objects.filter(effect=effect, state="admitted").first()
-    if attempt is not None:
-        change.move(attempt, state, evidence=canonical.storable(evidence))
 
 
 def give_up_dispatched(change: Change, work: OpenRound) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from ..models import Message, Session
 from . import execution, model
 from .endings import OpenRound
 from .judgement import judge
-from .lease import Keeper, Lease, claim
+from .lease import Claim, Keeper, Lease, claim
 from .recovery import recover
 from .results import as_history
 from .rounds import agent_limits_reached, record_step
 from .routing import load_round, release_lease, settle_leftover, stop_session
+from .statements import fetch, prepared
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +57,7 @@ def run_session(session_id: UUID, owner: str, should_yield: Callable[[], bool] =
     log.info("session.claimed", fence=lease.fence, after_crash=claimed.after_crash)
     with structlog.contextvars.bound_contextvars(tenant=str(lease.tenant)), Keeper(lease) as keeper:
         try:
-            _go_on(lease, keeper, should_yield, after_crash=claimed.after_crash)
+            _go_on(claimed, keeper, should_yield)
         except Fenced:
             log.warning("session.fenced", session=str(session_id), fence=lease.fence)
         except LostRace:
@@ -72,11 +74,11 @@ def _give_back(lease: Lease) -> None:
         log.warning("session.fenced", fence=lease.fence)
 
 
-def _go_on(lease: Lease, keeper: Keeper, should_yield: Callable[[], bool], *, after_crash: bool) -> None:
-    session = Session.objects.get(pk=lease.session)
+def _go_on(claimed: Claim, keeper: Keeper, should_yield: Callable[[], bool]) -> None:
+    lease, session = claimed.lease, claimed.session
     agent = registry.find_agent(session.agent)
-    work = load_round(lease.session)
-    if after_crash:
+    work = load_round(lease.session) if session.rounds else None
+    if claimed.after_crash:
         if not recover(lease, agent, work):
             return
         if work is not None and work.round.state == "settled":
@@ -124,8 +126,7 @@ def _model_step(run: Run) -> bool:
         stop_session(run.lease, "limit_reached", "session.limit_reached", reason=limit)
         return False
     if run.history is None:
-        bodies = Message.objects.filter(session=run.lease.session).order_by("position").values_list("body", flat=True)
-        run.history = as_history(list(bodies))
+        run.history = as_history(_transcript(run.lease.session))
     run.keeper.until(settings.CAYU_MODEL_TIMEOUT + POLICY_SECONDS)
     try:
         reply = model.ask(run.agent, run.history)
@@ -145,3 +146,8 @@ def _model_step(run: Run) -> bool:
     if run.work is not None and run.work.round.state == "settled":
         _append_results(run, run.work)
     return recorded.goes_on
+
+
+def _transcript(session: UUID) -> list[Any]:
+    sql = f"SELECT body FROM {Message._meta.db_table} WHERE session_id = %s ORDER BY position"  # noqa: S608
+    return [json.loads(body) for (body,) in fetch(sql, [prepared(Message, "session", session)])]

@@ -22,4 +22,4 @@ def new_key() -> str:
 def operation_id(tenant: uuid.UUID, session: uuid.UUID, round_position: int, call_id: str) -> str:
     """The identity of an operation that has no proposal: fixed by tenant, session, round and call."""
     text = f"{tenant}\n{session}\n{round_position}\n{call_id}"
-    return f"op_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"
+    return f"op_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"

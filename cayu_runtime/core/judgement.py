@@ -123,7 +123,7 @@ def _no_retrieval(uri: str) -> Any:
 def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
     raw = proposed.arguments
     shown = canonical.storable(raw if isinstance(raw, Mapping) else {"$raw": canonical.bounded(str(raw), 4096)})
-    if len(canonical.canonical(shown)) > canonical.MAX_BYTES:
+    if canonical.size_of(shown) > canonical.MAX_BYTES:
         shown = {"$raw": canonical.bounded(str(raw), 4096)}
     return JudgedCall(proposed, tool, shown, PolicyDecision.DENY, "", VALIDATION, problem=problem)
 
@@ -217,7 +217,15 @@ def policy_digest(identity: PolicyIdentity) -> bytes:
 
 
 def schema_digest(tool: Tool | None) -> bytes:
-    return canonical.digest(canonical.storable(tool.schema)) if tool else bytes(32)
+    if tool is None:
+        return bytes(32)
+    kept = _schema_digests.get(id(tool))
+    if kept is None:
+        kept = _schema_digests[id(tool)] = (tool, canonical.digest(canonical.storable(tool.schema)))
+    return kept[1]
+
+
+_schema_digests: dict[int, tuple[Tool, bytes]] = {}
 
 
 def target_of(tool: Tool | None, arguments: Any) -> str:

@@ -39,9 +39,10 @@ def lease_length() -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A fresh lease. `after_crash`: the holder before this one was lost."""
+    """A fresh lease, and the session's row under it. `after_crash`: the holder before this one was lost."""
 
     lease: Lease
+    session: Session
     after_crash: bool
 
 
@@ -65,7 +66,7 @@ def claim(session: UUID, owner: str) -> Claim | None:
         else:
             change.set(lease_owner=owner, lease_until=until, fence=fence, stalls=row.stalls + 1)
             change.event("session.claimed_after_crash", fence=fence, owner=owner, stalls=row.stalls)
-        return Claim(Lease(row.id, row.tenant_id, fence, owner), after_crash=dead)
+        return Claim(Lease(row.id, row.tenant_id, fence, owner), row, after_crash=dead)
 
 
 def renew(lease: Lease) -> bool:

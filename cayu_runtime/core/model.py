@@ -60,7 +60,7 @@ def ask(agent: Agent, history: list[ModelMessage]) -> Step:
             model_request_parameters=_parameters(agent),
         )
         response = _loop_of(os.getpid()).run(asyncio.wait_for(request, settings.CAYU_MODEL_TIMEOUT))
-        body = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+        body = ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)[0]
     except Exception as error:
         raise ModelFailed(type(error).__name__, masked(str(error))) from error
     parts = [part for part in response.parts if isinstance(part, ToolCallPart)]

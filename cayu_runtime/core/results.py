@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..contracts import ToolResult
 from ..models import ToolCall
-from .canonical import bounded, canonical, storable, storable_key
+from .canonical import bounded, size_of, storable, storable_key
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -69,7 +69,7 @@ def _without(value: Any, secret: str) -> Any:
 
 def _bounded_json(value: Any, limit: int) -> Any:
     safe = storable(value)
-    size = len(canonical(safe))
+    size = size_of(safe)
     return safe if size <= limit else {"$truncated": f"{size} bytes of JSON; at most {limit} are kept"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -10,19 +11,38 @@ from ..models import Approval, EffectRecord, Message, Session, ToolCall, ToolRou
 from . import results
 from .endings import OpenRound, give_up_dispatched, withdraw
 from .lease import Lease
+from .statements import fetch, prepared, reader, split
 from .states import CLOSED_CALL
 from .transitions import Change, transition
 
 
 def load_round(session: UUID) -> OpenRound | None:
     """The open round of a session, read once per claim."""
-    open_round = ToolRound.objects.filter(session=session).exclude(state="settled").first()
-    if open_round is None:
-        return None
-    calls = list(ToolCall.objects.filter(round=open_round).order_by("position"))
-    effects = EffectRecord.objects.filter(call__in=calls)
-    approvals = Approval.objects.filter(call__in=calls, state__in=("pending", "approved"))
-    return OpenRound(open_round, calls, {e.call_id: e for e in effects}, {a.call_id: a for a in approvals})
+    readers = (reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a"))
+    work: OpenRound | None = None
+    for row in fetch(_round_statement(), [prepared(ToolRound, "session", session)]):
+        open_round, call, effect, approval = split(readers, row)
+        work = work or OpenRound(open_round, [])
+        work.calls.append(call)
+        if effect is not None:
+            work.effects[call.id] = effect
+        if approval is not None:
+            approval.call = call
+            work.approvals[call.id] = approval
+    return work
+
+
+@lru_cache(maxsize=1)
+def _round_statement() -> str:
+    """The open round with its calls in order, each with its effect and its live approval."""
+    r, c, e, a = reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a")
+    return f"""
+        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}
+        FROM {r.table} JOIN {c.table} ON c.round_id = r.id
+        LEFT JOIN {e.table} ON e.call_id = c.id
+        LEFT JOIN {a.table} ON a.call_id = c.id AND a.state IN ('pending', 'approved')
+        WHERE r.session_id = %s AND r.state IN ('waiting', 'executing') ORDER BY c.position
+    """  # noqa: S608  names come from the models
 
 
 def route(change: Change, work: OpenRound) -> None:

@@ -14,10 +14,9 @@ Nothing else moves a row.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,10 @@ from django.db import connection, models, transaction
 from ..errors import Fenced, IllegalMove, LostRace, NotFound
 from ..models import Approval, Attempt, EffectRecord, Event, Proposal, Question, Session, ToolCall, ToolRound
 from . import clock, doorbell, states
-from .canonical import canonical, storable
+from .announce import announce
+from .canonical import canonical, size_of, storable
+from .statements import fetch, insert, prepared, reader, update
+from .writers import turn
 
 MACHINES: dict[type[models.Model], states.Machine] = {
     Session: states.SESSION,
@@ -41,7 +43,6 @@ MACHINES: dict[type[models.Model], states.Machine] = {
 CLOSED_AT = {ToolRound: "settled_at", ToolCall: "finished_at"}
 VERSION = {ToolCall: "version", Approval: "version", EffectRecord: "revision"}
 MAX_PAYLOAD = 16 * 1024
-CHANNEL = "cayu_events"
 
 
 def chain_hash(previous: bytes, owner: UUID, seq: int, kind: str, at: datetime, payload: Any) -> bytes:
@@ -90,15 +91,23 @@ class Change:
             guard[VERSION[kind]] = getattr(row, VERSION[kind])
         if kind is EffectRecord:
             values["revision"] = guard["revision"] + 1
-        if _update(kind, values, guard) != 1:
+        if update(kind, values, guard) != 1:
             raise LostRace(f"This {kind.__name__} was moved by somebody else. Read it again.")
         for name, value in values.items():
             setattr(row, name, value)
 
+    def close_attempt(self, effect: EffectRecord, state: str, evidence: Any) -> None:
+        """Move the admitted attempt of an effect, if there is one. There is never more than one."""
+        machine = MACHINES[Attempt]
+        if not machine.allows("admitted", state):
+            raise IllegalMove(f"{machine.name}: admitted → {state} is not a legal move.")
+        values = {"state": state, "evidence": storable(evidence), "closed_at": self.now}
+        update(Attempt, values, {"effect": effect.pk, "state": "admitted"})
+
     def add(self, *rows: models.Model) -> None:
         """Insert rows of one table with one statement."""
         if rows:
-            _insert(rows)
+            insert(rows)
 
     def event(self, kind: str, *, call: ToolCall | None = None, **payload: Any) -> None:
         """Append one event to the session's chain, written at commit."""
@@ -106,7 +115,7 @@ class Change:
         if call is not None:
             payload = {"call": str(call.id), "call_id": call.call_id, "tool": call.tool, **payload}
         content = storable({"v": 1, **payload})
-        if len(canonical(content)) > MAX_PAYLOAD:
+        if size_of(content) > MAX_PAYLOAD:
             content = {"v": 1, "call": content.get("call"), "$truncated": "payload over 16 KiB"}
         session.last_seq += 1
         session.last_hash = chain_hash(session.last_hash, session.id, session.last_seq, kind, self.now, content)
@@ -162,22 +171,20 @@ class Change:
     def commit(self) -> None:
         if self._new or self._dirty:
             self.set(updated_at=self.now)
-        note = self._notification()
         if self._new:
-            _insert((self.session,), note)
+            insert((self.session,))
         elif self._dirty:
             values = {name: getattr(self.session, name) for name in self._dirty}
-            if _update(Session, values, {"id": self.session.id, "fence": self._fence}, note) != 1:
+            if update(Session, values, {"id": self.session.id, "fence": self._fence}) != 1:
                 raise LostRace("This session was moved by somebody else. Read it again.")
-        _insert(self._events)
+        insert(self._events)
         if self._wake:
             doorbell.ring(self.session.id)
 
-    def _notification(self) -> str | None:
-        """What listeners on PostgreSQL are told with the commit: which session has events up to where."""
-        if not self._events or connection.vendor != "postgresql":
-            return None
-        return f"{self.session.tenant_id}:{self.session.id}:{self.session.last_seq}"
+    def announce(self) -> None:
+        """After the commit: tell listeners, if there are events."""
+        if self._events:
+            announce(self.session.tenant_id, self.session.id, self.session.last_seq)
 
 
 @contextmanager
@@ -185,79 +192,38 @@ def transition(session: UUID, *, tenant: UUID | None = None, fence: int | None =
     """One durable transition of one session. With `fence`, only while that lease still holds the session (else
     Fenced).
     """
-    with transaction.atomic(durable=True):
-        rows = Session.objects.select_for_update(no_key=True, of=("self",)).filter(pk=session)
-        row = (rows if tenant is None else rows.filter(tenant=tenant)).first()
-        if row is None:
-            raise NotFound("There is no such session.")
+    with turn(), transaction.atomic(durable=True):
+        row, now = _lock(session, tenant)
         if fence is not None and (row.fence != fence or row.state not in states.LEASED):
             raise Fenced
-        change = Change(row, clock.now())
+        change = Change(row, now)
         yield change
         change.commit()
+    change.announce()
+
+
+def _lock(session: UUID, tenant: UUID | None) -> tuple[Session, datetime]:
+    """The locked row, and the database's clock after the lock: the inner statement waits, the outer one looks."""
+    read = reader(Session, "s")
+    where, values = "id = %s", [prepared(Session, "id", session)]
+    if tenant is not None:
+        where, values = f"{where} AND tenant_id = %s", [*values, prepared(Session, "tenant", tenant)]
+    if connection.vendor == "postgresql":
+        rows = f"(SELECT * FROM {Session._meta.db_table} WHERE {where} FOR NO KEY UPDATE) s"  # noqa: S608
+    else:
+        rows = f"{read.table} WHERE {where}"
+    found = fetch(f"SELECT {read.columns}, {clock.expression()} FROM {rows}", values)  # noqa: S608
+    if not found:
+        raise NotFound("There is no such session.")
+    return read.row(found[0][:-1]), clock.moment(found[0][-1])
 
 
 @contextmanager
 def new_session(session: Session) -> Iterator[Change]:
     """The first transition of a session: its row is inserted with what the block adds."""
-    with transaction.atomic(durable=True):
+    with turn(), transaction.atomic(durable=True):
         change = Change(session, clock.now(), new=True)
         session.created_at = change.now
         yield change
         change.commit()
-
-
-# ---- statements, compiled once per shape from the models ----
-
-
-@lru_cache(maxsize=512)
-def _update_statement(model: type[models.Model], names: tuple[str, ...], guard: tuple[str, ...]) -> str:
-    quote, column = connection.ops.quote_name, _columns(model)
-    sets = ", ".join(f"{quote(column[n])} = %s" for n in names)
-    where = " AND ".join(f"{quote(column[n])} = %s" for n in guard)
-    return f"UPDATE {quote(model._meta.db_table)} SET {sets} WHERE {where}"  # noqa: S608  names come from the models
-
-
-def _update(model: type[models.Model], values: dict[str, Any], guard: dict[str, Any], note: str | None = None) -> int:
-    names, guards = tuple(sorted(values)), tuple(guard)
-    parameters = [_prepared(model, n, values[n]) for n in names] + [_prepared(model, n, guard[n]) for n in guards]
-    with connection.cursor() as cursor:
-        cursor.execute(*_noted(_update_statement(model, names, guards), parameters, note))
-        count: int = cursor.rowcount
-    return count
-
-
-@lru_cache(maxsize=128)
-def _insert_shape(model: type[models.Model]) -> tuple[str, str, tuple[models.Field[Any, Any], ...]]:
-    quote = connection.ops.quote_name
-    fields = tuple(f for f in model._meta.concrete_fields if not isinstance(f, models.AutoField))
-    columns = ", ".join(quote(str(f.column)) for f in fields)
-    head = f"INSERT INTO {quote(model._meta.db_table)} ({columns}) VALUES "  # noqa: S608  names come from the models
-    return head, "(" + ", ".join(["%s"] * len(fields)) + ")", fields
-
-
-def _noted(statement: str, parameters: list[Any], note: str | None) -> tuple[str, list[Any]]:
-    """The statement, which also notifies: in the same round trip, and only if it commits."""
-    if note is None:
-        return statement, parameters
-    return f"{statement} RETURNING pg_notify('{CHANNEL}', %s)", [*parameters, note]
-
-
-def _insert(rows: Sequence[models.Model], note: str | None = None) -> None:
-    if not rows:
-        return
-    head, marks, fields = _insert_shape(type(rows[0]))
-    parameters = [f.get_db_prep_save(getattr(row, f.attname), connection) for row in rows for f in fields]
-    with connection.cursor() as cursor:
-        cursor.execute(*_noted(head + ", ".join([marks] * len(rows)), parameters, note))
-
-
-@lru_cache(maxsize=64)
-def _columns(model: type[models.Model]) -> dict[str, str]:
-    return {f.name: str(f.column) for f in model._meta.concrete_fields}
-
-
-def _prepared(model: type[models.Model], name: str, value: Any) -> Any:
-    if isinstance(value, models.Model):
-        value = value.pk
-    return model._meta.get_field(name).get_db_prep_save(value, connection)  # type: ignore[union-attr]
+    change.announce()

@@ -44,8 +44,8 @@ class ToolCall(models.Model):
     policy_digest = DigestField(max_length=32)
     state = models.CharField(max_length=20)
     reason = models.CharField(max_length=60, default="")
-    held_by = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="holds")
-    repeats = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="repeated_by")
+    held_by = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="holds", db_index=False)
+    repeats = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="repeated_by", db_index=False)
     result = JSONTextField(null=True)
     runs = models.SmallIntegerField(default=0)
     lost = models.SmallIntegerField(default=0)
@@ -71,6 +71,10 @@ class ToolCall(models.Model):
                 name="call_none_is_never_unknown",
             ),
             models.CheckConstraint(condition=Q(version__gte=1, runs__gte=0, lost__gte=0), name="call_counters_sane"),
+        )
+        indexes = (
+            models.Index(fields=("held_by",), name="call_held", condition=Q(held_by__isnull=False)),
+            models.Index(fields=("repeats",), name="call_repeats", condition=Q(repeats__isnull=False)),
         )
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class EffectRecord(models.Model):
     intent_digest = DigestField(max_length=32)
     state = models.CharField(max_length=16)
     revision = models.IntegerField(default=1)
-    linked_to = models.ForeignKey("self", models.PROTECT, null=True, related_name="linked")
+    linked_to = models.ForeignKey("self", models.PROTECT, null=True, related_name="linked", db_index=False)
     dispatch_id = models.UUIDField(null=True)
     dispatches = models.SmallIntegerField(default=0)
     dispatched_at = models.DateTimeField(null=True)
@@ -114,6 +114,7 @@ class EffectRecord(models.Model):
             models.Index(
                 fields=("tenant", "action_digest"), name="effect_open_action", condition=~Q(state__in=CLOSED_EFFECT)
             ),
+            models.Index(fields=("linked_to",), name="effect_linked", condition=Q(linked_to__isnull=False)),
         )
 
     def __str__(self) -> str:

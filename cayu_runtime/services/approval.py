@@ -6,6 +6,7 @@ from .. import authority
 from ..contracts import Actor
 from ..core import decisions
 from ..core.decisions import Answer, Decided
+from ..core.statements import find
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Approval, Tenant
 
@@ -20,7 +21,7 @@ def decide_approval(
     The same answer of the same person again returns the recorded one (`replay`). Raises NotFound, NotPermitted,
     InvalidRequest, or a Conflict: AlreadyDecided (names the winner), StaleVersion, DigestMismatch, ApprovalExpired.
     """
-    approval = Approval.objects.filter(tenant=tenant, pk=approval_id).first()
+    approval = find(Approval, id=approval_id, tenant=tenant)
     if approval is None:
         raise NotFound("There is no such approval.")
     authority.require(actor, "decide", approval)
