@@ -21,6 +21,9 @@ MAX_BYTES = 1024 * 1024
 MAX_INTEGER = 2**53 - 1
 MAX_PARTS = 100_000
 
+# Where the standard encoder's sorted text may differ from RFC 8785: after a structural character a number with a
+# fraction, an exponent or 16 digits; and characters that UTF-16 and Unicode sort differently.
+_BEYOND_PLAIN = re.compile("(?:^|[\\[:,])-?[0-9]+[.eE]|[0-9]{16}|[\U00010000-\U0010ffff]")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
@@ -128,7 +131,11 @@ def _exact_text(value: str, path: str) -> str:
 
 def canonical(value: Any) -> bytes:
     """RFC 8785 bytes of an exact value."""
-    return rfc8785.dumps(value)
+    try:
+        text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return rfc8785.dumps(value) if _BEYOND_PLAIN.search(text) else text.encode()
+    except (ValueError, TypeError):
+        return rfc8785.dumps(value)  # which says what can't be canonical
 
 
 def size_of(value: Any) -> int:

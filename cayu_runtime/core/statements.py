@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ..models.fields import JSONTextField
 
@@ -135,11 +136,13 @@ def _for_driver(pairs: Sequence[tuple[models.Field[Any, Any], Any]]) -> list[Any
     """Values as the driver wants them. It takes most as they are; asking the field costs more than the statement."""
     database = connections[DEFAULT_DB_ALIAS]
     as_it_is = AS_IT_IS_FOR_POSTGRESQL if database.vendor == "postgresql" else AS_IT_IS
-    ready = []
-    for field, value in pairs:
-        if isinstance(value, models.Model):
-            value = value.pk
-        if type(value) not in as_it_is or isinstance(field, JSONTextField):
-            value = field.get_db_prep_save(value, database)
-        ready.append(value)
-    return ready
+    return [
+        value if type(value) in as_it_is and not isinstance(field, JSONTextField) else _prepared(field, value, database)
+        for field, value in pairs
+    ]
+
+
+def _prepared(field: models.Field[Any, Any], value: Any, database: BaseDatabaseWrapper) -> Any:
+    if isinstance(value, models.Model):
+        value = value.pk
+    return field.get_db_prep_save(value, database)

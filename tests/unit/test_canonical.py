@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,18 @@ def nested(levels: int) -> Any:
     for _ in range(levels - 1):
         value = [value]
     return value
+
+
+@given(plain_json)
+@settings(max_examples=500)
+def test_the_quick_form_is_that_of_the_library(value: Any) -> None:
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize("value", [2**53, float("nan"), float("inf"), "\ud800", {"\udfff": 1}, {"a": [2**60]}])
+def test_what_the_library_refuses_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError):
+        canonical(value)
 
 
 @given(plain_json)
