@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
 from . import canonical, results
+from .perform import Ambiguous
 from .transitions import Change
 
 STOPPED = {"classification": "stopped", "message": "The session was stopped while the tool may have been running."}
@@ -17,7 +18,7 @@ STOPPED = {"classification": "stopped", "message": "The session was stopped whil
 class OpenRound:
     """The open round of a leased session as its holder knows it. Effects and approvals are keyed by call.
 
-    `results` is the transcript entry that settled it.
+    `results` is the transcript entry that settled it. `doubts`: how a run of ours ended that is to be repeated.
     """
 
     round: ToolRound
@@ -25,6 +26,7 @@ class OpenRound:
     effects: dict[UUID, EffectRecord] = field(default_factory=dict)
     approvals: dict[UUID, Approval] = field(default_factory=dict)
     results: Any = None
+    doubts: dict[UUID, Ambiguous] = field(default_factory=dict)
 
 
 def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence: dict[str, object]) -> None:

@@ -46,6 +46,10 @@ REPLAY_NOT_DONE = Ambiguous(
     "replay_not_done",
     {"classification": "replay_not_done", "message": "The repeated run did not act; the first one may have."},
 )
+GIVEN_BACK = Ambiguous(
+    "given_back",
+    {"classification": "given_back", "message": "It ended in doubt, and its worker gave the session back."},
+)
 SETTLE_SECONDS = 600.0
 TOOL_GONE = Ambiguous("tool_gone", {"classification": "tool_gone", "message": "The tool is not registered any more."})
 DATABASE_AWAY = (OperationalError, InterfaceError)
@@ -59,7 +63,7 @@ def run_next(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work:
     call = next(c for c in work.calls if c.state in ("prepared", "dispatched"))
     with structlog.contextvars.bound_contextvars(call=str(call.id), tool=call.tool):
         goes_on = _run_call(lease, keeper, agent, session, work, call)
-        log.info("call.held" if call.state == "prepared" else "call.ended", state=call.state)
+        log.info("call.held" if call.state in ("prepared", "dispatched") else "call.ended", state=call.state)
     return goes_on
 
 
@@ -110,19 +114,19 @@ def _run_dispatched(
     tool: Tool,
     dispatch: Dispatch,
 ) -> bool:
-    """The tool, under a committed intent; an ambiguous IDEMPOTENT call once more under the same key."""
-    while True:
-        seconds = dispatch.until - time.monotonic()
-        ctx = context_for(agent, session, call, work.effects.get(call.id), dispatch, seconds)
-        keeper.until(seconds)
-        outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, partial(_tell_late, lease, call, dispatch)))
-        keeper.until(None)
-        if not (isinstance(outcome, Ambiguous) and may_replay(call, tool)):
-            return _settle_surely(lease, work, [(call, outcome)], dispatch)
-        intent = record_replay(lease, work, call, tool, outcome)
-        if intent.dispatch is None:
-            return intent.goes_on
-        dispatch = intent.dispatch
+    """The tool, under a committed intent. An ambiguous IDEMPOTENT call is left for its one replay, which is a step of
+    its own: who leaves meanwhile does not begin it.
+    """
+    seconds = dispatch.until - time.monotonic()
+    ctx = context_for(agent, session, call, work.effects.get(call.id), dispatch, seconds)
+    keeper.until(seconds)
+    outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, partial(_tell_late, lease, call, dispatch)))
+    keeper.until(None)
+    if isinstance(outcome, Ambiguous) and may_replay(call, tool):
+        log.warning("call.ambiguous", dispatch=str(dispatch.dispatch_id), classification=outcome.classification)
+        work.doubts[call.id] = outcome
+        return True
+    return _settle_surely(lease, work, [(call, outcome)], dispatch)
 
 
 def _under(dispatch: Dispatch, call: ToolCall, outcome: Outcome) -> Outcome:
@@ -145,7 +149,7 @@ def _tell_late(lease: Lease, call: ToolCall, dispatch: Dispatch, outcome: Outcom
 def _run_again(
     lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound, call: ToolCall, tool: Tool | None
 ) -> bool:
-    """A call whose worker was lost, and which recovery left to be run once more."""
+    """A call that may have been running, and which is left to be run once more: by us, by recovery, by who left."""
     effect = work.effects.get(call.id)
     if tool is None:
         return _settle_surely(lease, work, [(call, TOOL_GONE)], None)
@@ -154,7 +158,7 @@ def _run_again(
         return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)
     if not may_replay(call, tool):
         return _settle_surely(lease, work, [(call, WORKER_LOST)], None)
-    intent = record_replay(lease, work, call, tool, WORKER_LOST)
+    intent = record_replay(lease, work, call, tool, work.doubts.get(call.id, WORKER_LOST if call.lost else GIVEN_BACK))
     if intent.dispatch is None:
         return intent.goes_on
     return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)

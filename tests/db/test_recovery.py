@@ -100,6 +100,8 @@ def test_an_idempotent_call_that_raises_once_is_repeated_in_place(machine):
     session, tool = waiting_for_a_worker(machine, ToolEffect.IDEMPOTENT, does=fail_once)
     machine.run(session)
     assert (session.state, tool.count, machine.effect(session).state) == ("completed", 2, "completed")
+    first = Attempt.objects.get(state="superseded")
+    assert (first.evidence["exceptions"], first.evidence["message"]) == (["ConnectionError"], "lost")
 
 
 @pytest.mark.parametrize("how", ["returns", "raises"])

@@ -14,12 +14,12 @@ from django_q.models import OrmQ
 from cayu_runtime import Call, ToolContext, ToolEffect, ToolResult
 from cayu_runtime.core import clock, engine
 from cayu_runtime.core.lease import due
-from cayu_runtime.models import Session, Tenant
+from cayu_runtime.models import Attempt, Session, Tenant
 from cayu_runtime.worker import tasks, turns
 from cayu_runtime.worker.duty import current
 from cayu_runtime.worker.turns import Slice, Turns
 from tests import rows
-from tests.machine import Counter, Machine, agent_of
+from tests.machine import Counter, Gate, Machine, agent_of
 
 A_MINUTE = timedelta(minutes=1)
 NOBODY = uuid4()
@@ -136,6 +136,32 @@ def test_who_has_to_leave_gives_the_session_back_between_two_steps(
     session.refresh_from_db()
     assert (session.state, session.lease_owner, counter.count) == ("pending", None, 1)
     assert [row.task["args"][0] for row in OrmQ.objects.all()] == [str(session.pk)]
+
+
+def test_the_replay_of_an_ambiguous_call_does_not_begin_in_a_worker_that_leaves(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_while_told_to_leave(ctx: ToolContext, args: Any) -> ToolResult:
+        if ctx.replayed:
+            return ToolResult("done")
+        monkeypatch.setattr(current, "leaving", True)
+        raise ConnectionError("lost")
+
+    counter = Counter(effect=ToolEffect.IDEMPOTENT, does=fail_while_told_to_leave)
+    session = machine.start(agent_of(counter, policy=Gate()), run=False)
+    tasks.run_session(str(session.pk))
+    session.refresh_from_db()
+    assert (session.state, session.lease_owner, counter.count) == ("pending", None, 1)
+    assert (machine.calls(session)[0].state, machine.effect(session).state) == ("dispatched", "intent_recorded")
+
+    monkeypatch.setattr(current, "leaving", False)
+    tasks.run_session(str(session.pk))
+    session.refresh_from_db()
+    first, second = counter.seen
+    assert (session.state, second.replayed) == ("completed", True)
+    assert first.idempotency_key == second.idempotency_key
+    attempt = Attempt.objects.get(dispatch_id=first.dispatch_id)
+    assert (attempt.state, attempt.evidence["classification"]) == ("superseded", "given_back")
 
 
 @pytest.mark.django_db
