@@ -163,10 +163,11 @@ class Deployment:
     def approve(self, session: Session) -> None:
         """Everything that the session waits for, as soon as it does."""
         for approval in until("an approval is asked for", lambda: self.asked(session)):
-            digest = bytes(approval.intent_digest).hex()
-            decide_approval(
-                self.tenant, self.bob, approval.id, verdict="approve", version=approval.version, digest=digest
-            )
+            self.decide(approval)
+
+    def decide(self, approval: Approval, verdict: str = "approve") -> None:
+        digest = bytes(approval.intent_digest).hex()
+        decide_approval(self.tenant, self.bob, approval.id, verdict=verdict, version=approval.version, digest=digest)
 
     def approved(self, *rounds: list[tuple[str, str]]) -> Session:
         session = self.start(*rounds, agent="gated")

@@ -22,7 +22,7 @@ from django.db import connections
 from django.test import override_settings
 
 from cayu_review.services.membership import grant_role
-from cayu_runtime.models import Approval, Session
+from cayu_runtime.models import Approval, Session, Tenant
 from tests.faults.deployment import ROOT, Deployment, until
 
 PASSWORD = "correct horse battery staple"
@@ -84,6 +84,16 @@ class Person:
     def close(self) -> None:
         self.client.close()
 
+    def asked(self) -> list[str]:
+        """Addresses of the approvals that the queue's first page shows."""
+        return re.findall(r'href="(/approvals/[0-9a-f-]+/)"', self.client.get("/").text)
+
+    def approve(self, address: str) -> int:
+        """What the form of that page would send."""
+        page = self.client.get(address).text
+        hidden = dict(re.findall(r'<input type="hidden" name="(version|digest)" value="([^"]+)"', page))
+        return self.post(f"{address}decide/", {"decision": "approve", **hidden})
+
     def post(self, path: str, form: dict[str, Any]) -> int:
         """The status, or 0 without an answer."""
         headers = {"X-CSRFToken": self.client.cookies["csrftoken"]}
@@ -91,6 +101,13 @@ class Person:
             return self.client.post(path, data=form, headers=headers).status_code
         except httpx.HTTPError:
             return 0
+
+
+def open_office(tenant: Tenant) -> None:
+    """The accounts `requester` and `approver`, who may do what their names say."""
+    with override_settings(PASSWORD_HASHERS=global_settings.PASSWORD_HASHERS):  # those that the web process knows
+        for name, role in (("requester", "viewer"), ("approver", "approver")):
+            grant_role(User.objects.create_user(name, password=PASSWORD), tenant, role)
 
 
 class Load(threading.Thread):
@@ -103,9 +120,7 @@ class Load(threading.Thread):
         super().__init__(name="load", daemon=True)
         self.deployment = deployment
         self.random = random.Random(seed)
-        with override_settings(PASSWORD_HASHERS=global_settings.PASSWORD_HASHERS):  # those that the web process knows
-            for name, role in (("requester", "viewer"), ("approver", "approver")):
-                grant_role(User.objects.create_user(name, password=PASSWORD), deployment.tenant, role)
+        open_office(deployment.tenant)
         web.until_live()
         self.requester, self.approver = Person(web, "requester"), Person(web, "approver")
         self.requester.sign_in()
