@@ -40,9 +40,14 @@ FIXED_QUEUE_SETTINGS: dict[str, tuple[Any, str]] = {
     "max_attempts": (1, "otherwise a wake-up that failed is delivered again"),
     "queue_limit": (1, "a wake-up that waits in memory counts as delivered"),
     "bulk": (1, "a wake-up that waits in memory counts as delivered"),
+    "recycle": (0, "a worker that ends itself takes with it a tool that was given up and may still answer"),
+    "max_rss": (None, "a worker that ends itself takes with it a tool that was given up and may still answer"),
     "sync": (False, "otherwise the web process runs the agents itself, inside the request"),
     "testing": (False, "q2 then leaves its own loop after one turn"),
 }
+# What q2 takes where one of them is absent, if that is as harmless as the fixed value.
+HARMLESS_DEFAULTS = {"max_rss": None, "sync": False, "testing": False}
+ABSENT = object()
 OTHER_BROKERS = ("broker_class", "redis", "django_redis", "iron_mq", "sqs", "mongo")
 
 
@@ -163,15 +168,21 @@ def check_queue(**kwargs: Any) -> Iterator[checks.CheckMessage]:
             id="cayu.E020",
         )
     for name, (wanted, reason) in FIXED_QUEUE_SETTINGS.items():
-        if queue.get(name, False) != wanted:
+        value = queue.get(name, HARMLESS_DEFAULTS.get(name, ABSENT))
+        if value != wanted:
             yield _queue_error(name, queue.get(name), f"{wanted!r} ({reason})")
-    timeout, retry = queue.get("timeout") or 0, queue.get("retry") or 0
+    timeout, retry = _whole_seconds(queue.get("timeout")), _whole_seconds(queue.get("retry"))
     if timeout < DAY:
         yield _queue_error("timeout", timeout, "24 hours or more (q2 ends a task at its timeout, inside the tool)")
     if retry < timeout + 3600:
         yield _queue_error("retry", retry, "an hour more than timeout (q2 delivers again what still runs)")
     if queue.get("ALT_CLUSTERS"):
         yield _queue_error("ALT_CLUSTERS", "set", "absent (an alternative cluster may override any of these)")
+
+
+def _whole_seconds(value: Any) -> int:
+    """0 for what q2 could not count with."""
+    return value if isinstance(value, int) else 0
 
 
 def _queue_error(name: str, value: Any, wanted: str) -> checks.Error:

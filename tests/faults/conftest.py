@@ -12,6 +12,7 @@ from django.db import connections
 from cayu_runtime.services.tenant import create_tenant
 from tests.conftest import environment_of_children
 from tests.faults.deployment import Deployment
+from tests.faults.load import Web
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +43,10 @@ def deployment(
     made = Deployment(tmp_path_factory.mktemp("faults"), environment_of_children(), tenant)
     yield made
     made.clean_up()
+
+
+@pytest.fixture
+def web(deployment: Deployment) -> Iterator[Web]:
+    made = Web({**deployment.environment, "CAYU_PROCESS": "web"}, deployment.folder / "web.log")
+    yield made
+    made.kill()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,15 @@ class Rounds:
                 "web": self._kill_web,
             }[victim]()
             self.tally.kills[victim] += 1
+            self._write_down(victim)
             self._see_work_go_on(victim)
+
+    def _write_down(self, victim: str) -> None:
+        """For whoever looks for the cause of a fault beside the logs and the journal."""
+        with (self.deployment.folder / "kills").open("a") as file:
+            file.write(
+                f"{datetime.now(UTC):%H:%M:%S.%f} {victim}; workers killed so far: {sorted(self.tally.killed)}\n"
+            )
 
     def _see_work_go_on(self, victim: str) -> None:
         """From the kill to the end of a session that was started after it, over HTTP if the web was killed."""
@@ -206,7 +215,8 @@ class Rounds:
             return "" if ends else "and it never ended"
         if call.state == "outcome_unknown":
             worker = int(call.effect.dispatched_by.rpartition(":")[2])
-            return "" if worker in self.tally.killed else "and its worker was not killed"
+            why = call.effect.failure_evidence
+            return "" if worker in self.tally.killed else f"and its worker {worker} was not killed: {why}"
         if call.state == "prepared" and call.session.interruption == "effect_outcome_unknown":
             return f"and it ran {runs} times" if runs else ""
         return "" if call.reason == "worker_lost" and runs == 2 else f"because {call.reason!r}, and it ran {runs} times"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -32,8 +33,8 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.randrange(10_000) if options.seed is None else options.seed
     try:
-        with a_database(options.database) as url, tempfile.TemporaryDirectory(prefix="cayu-rounds-") as folder:
-            return run(url, Path(folder), options.rounds, seed)
+        with a_database(options.database) as url, a_folder() as folder:
+            return run(url, folder, options.rounds, seed)
     except NoDatabase as problem:
         return int(bool(sys.stderr.write(f"{problem}\n")))
 
@@ -47,6 +48,21 @@ def a_database(kind: str) -> Iterator[str]:
     else:
         with postgres_server(os.environ.get("TEST_DATABASE_URL", "")) as server, postgres_database(server) as url:
             yield url
+
+
+@contextmanager
+def a_folder() -> Iterator[Path]:
+    """For logs and the journal. It stays where something was wrong."""
+    folder = Path(tempfile.mkdtemp(prefix="cayu-rounds-"))
+    try:
+        yield folder
+    except BaseException:
+        print(f"Logs, journal and kills of this run: {folder}", flush=True)
+        raise
+    if (folder / "wrong").exists():
+        print(f"Logs, journal and kills of this run: {folder}", flush=True)
+    else:
+        shutil.rmtree(folder)
 
 
 def run(url: str, folder: Path, rounds: int, seed: int) -> int:
@@ -64,6 +80,7 @@ def run(url: str, folder: Path, rounds: int, seed: int) -> int:
     call_command("migrate", verbosity=0)
     from tests.faults.killing import killing
 
+    print(f"{rounds} rounds on {url.partition(':')[0]}, seed {seed}", flush=True)
     began = time.monotonic()
     with killing(folder, dict(os.environ), seed) as it:
         for number in range(1, rounds + 1):
@@ -75,6 +92,8 @@ def run(url: str, folder: Path, rounds: int, seed: int) -> int:
         it.settle()
     for wrong in it.tally.wrong:
         print(f"  wrong: {wrong}")
+    if it.tally.wrong:
+        (folder / "wrong").write_text("\n".join(it.tally.wrong))
     print(f"{rounds} rounds on {url.partition(':')[0]}, seed {seed}: {it.tally.verdict()}")
     return 1 if it.tally.wrong else 0
 

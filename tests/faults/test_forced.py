@@ -55,8 +55,8 @@ def test_a_wakeup_that_is_delivered_again_while_its_tool_runs_runs_nothing(deplo
         assert len(deployment.journal(session)) == 1
         deployment.release("again")
         deployment.until_state(session, "completed")
-        assert [(line["tool"], line["pid"] == worker) for line in deployment.journal(session)][0] == ("pay", True)
-        assert [line["tool"] for line in deployment.journal(session)] == ["pay", "look"]
+        paid, looked = deployment.journal(session)
+        assert (paid["tool"], paid["pid"], looked["tool"]) == ("pay", worker, "look")
         assert deployment.effect(session).dispatches == 1
         assert not supervisor.said("cluster.lost")
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from cayu_runtime.models import Event
-from tests.faults.deployment import Deployment, Supervisor, until_gone
+from tests.faults.deployment import Deployment, Supervisor, until, until_gone
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
 
@@ -80,6 +80,21 @@ def test_killed_between_two_commits_the_state_is_the_one_before_or_the_one_after
         operations = [line["operation"] for line in deployment.journal(session)]
         assert (len(operations), len(set(operations))) == (runs, runs), place
         assert "session.claimed_after_crash" in deployment.events(session)
+
+
+def test_workers_killed_between_two_decisions_of_one_round_cost_nothing(deployment: Deployment, supervisor: Supervisor):
+    """A9."""
+    session = deployment.start([("pay", "go"), ("pay", "go")], agent="gated")
+    first, second = until("both are asked for", lambda: deployment.asked(session))
+    deployment.decide(first)
+    before = supervisor.until_ready(3)
+    for cluster in before:
+        os.kill(cluster.worker, signal.SIGKILL)
+    until_gone([cluster.worker for cluster in before], 5)
+    assert not deployment.journal(session)
+    deployment.decide(second)
+    deployment.until_state(session, "completed")
+    assert len({line["operation"] for line in deployment.journal(session)}) == len(deployment.journal(session)) == 2
 
 
 def test_an_idle_cluster_that_loses_a_part_is_replaced_as_a_whole(deployment: Deployment, supervisor: Supervisor):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import psutil
@@ -15,13 +15,6 @@ from tests.faults.load import Person, Web, open_office
 pytestmark = pytest.mark.timeout(120)
 
 SESSIONS, BY_PAGE = 25, 20
-
-
-@pytest.fixture
-def web(deployment: Deployment) -> Iterator[Web]:
-    made = Web({**deployment.environment, "CAYU_PROCESS": "web"}, deployment.folder / "web.log")
-    yield made
-    made.kill()
 
 
 def test_fifty_approvals_outlive_web_and_workers_and_each_is_decided_and_done_once(deployment: Deployment, web: Web):

@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django_q.models import OrmQ
 
-from cayu_runtime.core import clock, decisions, rounds
+from cayu_runtime.core import clock, decisions, engine, rounds
 from cayu_runtime.core.decisions import Decided
+from cayu_runtime.core.lease import Keeper, Lease
 from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, Conflict
 from cayu_runtime.models import Approval, Decision, Event
 from cayu_runtime.services.session import interrupt_session
@@ -38,6 +40,7 @@ def test_of_twenty_people_who_decide_at_one_moment_one_decides(machine):  # A4
     session = machine.start(agent_of(tool, policy=ASK))
     approval = machine.approvals(session)[0]
     people = [machine.person(f"person-{n}") for n in range(20)]
+    rung = OrmQ.objects.count()
 
     outcomes = together(20, lambda n: machine.decide(approval, "approve" if n % 2 else "deny", people[n]))
 
@@ -47,6 +50,7 @@ def test_of_twenty_people_who_decide_at_one_moment_one_decides(machine):  # A4
     winner = Decision.objects.get(approval=approval)
     assert {o.details["winner"]["by"] for o in losers} == {winner.actor_name}
     assert machine.events(session).count("session.resumed") == 1
+    assert OrmQ.objects.count() - rung == 1
     machine.run(session)
     assert (session.state, tool.count) == ("completed", winner.verdict == "approve")
 
@@ -84,30 +88,60 @@ def test_a_decision_and_its_expiry_leave_one_truth(machine, monkeypatch, decisio
     assert (tool.count, Approval.objects.get(pk=approval.pk).state) == (0, "expired")
 
 
+def go_on(held: Lease) -> None:
+    """What the holder of a lease does next: the first thing that it commits is T3."""
+    with Keeper(held) as keeper:
+        engine._go_on(held, keeper, lambda: False, after_crash=False)
+
+
 @pytest.mark.parametrize("dispatch_first", [True, False])
 def test_a_dispatch_and_a_stop_leave_one_truth(machine, monkeypatch, dispatch_first):  # B14
     tool = Counter()
     session = machine.start(agent_of(tool, policy=ASK))
     machine.decide(machine.approvals(session)[0], "approve")
+    held = machine.claim(session)
 
-    def run():
-        return machine.run(Machine.copy(session))
+    def dispatch():
+        return go_on(held)
 
     def stop():
         return interrupt_session(machine.tenant, machine.bob, session.session_id)
 
-    if dispatch_first:
-        race(monkeypatch, run, stop)
-    else:
-        race(monkeypatch, stop, run)
+    race(monkeypatch, dispatch, stop) if dispatch_first else race(monkeypatch, stop, dispatch)
     session.refresh_from_db()
     call, effect = machine.calls(session)[0], machine.effect(session)
-    assert session.state == "interrupted"
-    assert session.interruption == "operator_requested"
-    if tool.count:
+    assert (session.state, session.interruption) == ("interrupted", "operator_requested")
+    assert tool.count == dispatch_first
+    if dispatch_first:
         assert (call.state, effect.state) == ("completed", "completed")
     else:
         assert (call.state, effect.state, call.result["executed"]) == ("failed", "abandoned", False)
+
+
+@pytest.mark.parametrize("dispatch_first", [True, False])
+def test_a_dispatch_and_an_expiry_leave_one_truth(machine, monkeypatch, dispatch_first):  # A13
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=Gate(move_money=("require_approval", 60))))
+    approval = machine.approvals(session)[0]
+    machine.decide(approval, "approve")
+    held = machine.claim(session)
+
+    def dispatch():
+        return go_on(held)
+
+    def expire():
+        monkeypatch.setattr(clock, "_offset", timedelta(seconds=61))
+        return decisions.expire(session.pk, approval.pk)
+
+    if dispatch_first:
+        _, expired = race(monkeypatch, dispatch, expire)
+    else:
+        expired, _ = race(monkeypatch, expire, dispatch)
+    monkeypatch.setattr(clock, "_offset", timedelta(seconds=130))
+    machine.run(session)
+    assert (expired, tool.count, session.state) == (not dispatch_first, dispatch_first, "completed")
+    done = ("completed", "completed") if dispatch_first else ("expired", "abandoned")
+    assert (machine.calls(session)[0].state, machine.effect(session).state) == done
 
 
 @pytest.mark.parametrize("stop_first", [True, False])

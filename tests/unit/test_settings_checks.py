@@ -105,8 +105,9 @@ def test_the_queue_settings_as_shipped_are_let_through() -> None:
     "change",
     [
         {"workers": 2}, {"workers": None},
-        {"timeout": None}, {"timeout": 60}, {"timeout": 24 * 3600 - 1},
-        {"retry": 60}, {"retry": None}, {"retry": 24 * 3600}, {"timeout": 48 * 3600},
+        {"timeout": None}, {"timeout": 60}, {"timeout": 24 * 3600 - 1}, {"timeout": "86400"}, {"timeout": 1e9},
+        {"retry": 60}, {"retry": None}, {"retry": 24 * 3600}, {"timeout": 48 * 3600}, {"retry": "90000"},
+        {"recycle": 1}, {"recycle": None}, {"max_rss": 500_000},
         {"ack_failures": False}, {"ack_failures": None},
         {"max_attempts": 0}, {"max_attempts": 3}, {"max_attempts": None},
         {"queue_limit": 4}, {"queue_limit": None},
