@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from ..contracts import Agent, Tool, ToolEffect
 from ..errors import Fenced, LostRace
-from ..models import Session, ToolCall
+from ..models import EffectRecord, Session, ToolCall
 from . import clock, ids
 from .dispatch import (
     Dispatch,
@@ -184,26 +184,28 @@ def _intend_surely(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | N
 def _settle_surely(
     lease: Lease, work: OpenRound, ended: list[tuple[ToolCall, Outcome]], dispatch: Dispatch | None
 ) -> bool:
-    """T4, tried again while the database is away. If the lease was lost meanwhile, it becomes a late outcome."""
+    """T4, tried again while the database is away. If somebody else has the session by then, or has already said what
+    is true of the call, the outcome is kept as a late one.
+    """
     give_up = time.monotonic() + SETTLE_SECONDS
-    fresh, races = True, 0
+    fresh, races, lost = True, 0, None
     while True:
         try:
+            if lost is not None:
+                _keep_late(lease, ended, dispatch)
+                raise lost
             if not fresh:
                 _reread(lease, work, [call for call, _ in ended])
             return settle(lease, work, ended)
-        except SettledAlready:
-            raise
+        except (SettledAlready, Fenced) as error:
+            if lost is error:
+                raise
+            lost = error
         except LostRace:
             races += 1
             if races > MAX_RACES:
                 raise
             fresh = False  # a sibling was moved meanwhile: what this tool did still counts
-        except Fenced:
-            for call, outcome in ended:
-                if dispatch is not None and not isinstance(outcome, Ambiguous):
-                    record_late(lease, call.id, dispatch, outcome)
-            raise
         except DATABASE_AWAY as error:
             log.warning("settlement.unacknowledged", error=type(error).__name__)
             if time.monotonic() > give_up:
@@ -211,6 +213,18 @@ def _settle_surely(
             fresh = False
             connection.close()
             time.sleep(RETRY_SECONDS)
+
+
+def _keep_late(lease: Lease, ended: list[tuple[ToolCall, Outcome]], dispatch: Dispatch | None) -> None:
+    for call, outcome in ended:
+        if dispatch is not None and not isinstance(outcome, Ambiguous) and not _is_settled_by(dispatch, call):
+            record_late(lease, call.id, dispatch, outcome)
+
+
+def _is_settled_by(dispatch: Dispatch, call: ToolCall) -> bool:
+    """Whether our own settlement stands in the rows, so that only its acknowledgement was lost."""
+    receipt = EffectRecord.objects.filter(call=call.id).values_list("receipt", flat=True).first() or {}
+    return (receipt.get("source"), receipt.get("dispatch_id")) == ("native", str(dispatch.dispatch_id))
 
 
 class SettledAlready(LostRace):

@@ -92,7 +92,7 @@ def test_a_receipt_that_comes_between_takeover_and_recovery_settles(machine, mon
 
 
 @pytest.mark.parametrize("effect", [ToolEffect.NONE, ToolEffect.IDEMPOTENT, ToolEffect.EXTERNAL])
-def test_a_stop_of_a_session_whose_worker_died_leaves_no_call_dispatched(machine, monkeypatch, effect):
+def test_a_stop_of_a_session_whose_worker_died_leaves_no_call_dispatched(machine, monkeypatch, effect):  # B14
     tool = Counter(effect=effect)
     session = approved(machine, tool)
     with killed_at(monkeypatch, execution, "perform"):

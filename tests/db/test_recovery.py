@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from cayu_runtime import Call, EffectNotPerformed, ToolEffect, ToolResult
-from cayu_runtime.core import clock, dispatch, execution, lease, model
+from cayu_runtime.core import clock, dispatch, engine, execution, lease, model
 from cayu_runtime.core.lease import Lease
 from cayu_runtime.core.routing import load_round, release_lease
 from cayu_runtime.errors import Fenced
@@ -232,6 +232,7 @@ def test_a_lost_acknowledgement_of_the_settlement_is_no_second_result(machine, m
     machine.run(session)
     assert (session.state, tool.count) == ("completed", 1)
     assert machine.events(session).count("tool.call.completed") == 1
+    assert not Attempt.objects.filter(kind="late_outcome").exists()
 
 
 def test_a_settlement_that_failed_is_tried_again(machine, monkeypatch):  # C16, T4
@@ -260,6 +261,60 @@ def test_an_intent_that_failed_runs_nothing_and_is_tried_by_the_next_claim(machi
     assert (session.state, tool.count) == ("pending", 0)
     machine.run(session)
     assert (session.state, tool.count) == ("completed", 1)
+
+
+def test_an_intent_without_acknowledgement_runs_nothing_once_another_took_over(machine, monkeypatch):  # C16, T3
+    session, tool = waiting_for_a_worker(machine, ToolEffect.EXTERNAL)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    taken_over_once(monkeypatch, machine, session, "record_intent", commits=True)
+    machine.run(session)
+    assert (session.interruption, tool.count) == ("effect_outcome_unknown", 0)
+    assert machine.effect(session).dispatches == 1
+
+
+def test_a_settlement_that_failed_is_kept_as_evidence_once_another_took_over(machine, monkeypatch):  # C16, T4
+    session, tool = waiting_for_a_worker(machine, ToolEffect.EXTERNAL)
+    monkeypatch.setattr(execution, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    taken_over_once(monkeypatch, machine, session, "settle", commits=False)
+    machine.run(session)
+    assert machine.effect(session).receipt["source"] == "late"
+    assert (machine.run(session).state, tool.count) == ("completed", 1)
+
+
+def test_a_claim_whose_answer_is_lost_costs_a_lease_and_no_more(machine, monkeypatch):  # C16
+    session, tool = waiting_for_a_worker(machine, ToolEffect.EXTERNAL)
+
+    def lost(*args):
+        lease.claim(*args)
+        raise OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "claim", lost)
+        with pytest.raises(OperationalError):
+            machine.run(session)
+    assert machine.run(session, "worker-2").state == "running"
+    with clock.shifted(LATER):
+        assert machine.run(session, "worker-2").state == "completed"
+    assert tool.count == 1
+
+
+def taken_over_once(
+    monkeypatch: pytest.MonkeyPatch, machine: Machine, session: Session, name: str, *, commits: bool
+) -> None:
+    """The transaction's answer does not come, and another worker has the session when the first asks again."""
+    real, left = getattr(dispatch, name), [True]
+
+    def away(*args, **kwargs):
+        if not left or not left.pop():
+            return real(*args, **kwargs)
+        if commits:
+            real(*args, **kwargs)
+        with clock.shifted(LATER):
+            machine.run(session, "worker-2")
+        raise OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(execution, name, away)
 
 
 def unacknowledged_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -21,7 +21,7 @@ def stop(machine: Machine, session):
     session.refresh_from_db()
 
 
-def test_a_stop_of_a_waiting_session_cancels_what_is_asked_and_answers_the_calls(machine):
+def test_a_stop_of_a_waiting_session_cancels_what_is_asked_and_answers_the_calls(machine):  # B14
     tool = Counter()
     session = machine.start(agent_of(tool, policy=ASK))
     stop(machine, session)
@@ -33,7 +33,7 @@ def test_a_stop_of_a_waiting_session_cancels_what_is_asked_and_answers_the_calls
     assert (tool.count, session.state) == (0, "interrupted")
 
 
-def test_a_stop_of_a_session_with_prepared_calls_settles_them_as_not_executed(machine):
+def test_a_stop_of_a_session_with_prepared_calls_settles_them_as_not_executed(machine):  # B14
     first, second = Counter("pay_a"), Counter("pay_b")
     policy = Gate(pay_a="require_approval", pay_b="require_approval")
     session = machine.start(agent_of(first, second, policy=policy))
@@ -52,7 +52,7 @@ def test_a_stop_before_the_first_step_interrupts_at_once(machine):
     assert machine.run(session).steps == 0
 
 
-def test_a_stop_while_a_tool_runs_keeps_its_outcome_and_runs_no_further(machine, monkeypatch):
+def test_a_stop_while_a_tool_runs_keeps_its_outcome_and_runs_no_further(machine, monkeypatch):  # B14
     first, second = Counter("pay_a"), Counter("pay_b")
     session = machine.start(agent_of(first, second, policy=Gate()), run=False)
     stop_inside(monkeypatch, machine, session, first)
@@ -63,7 +63,7 @@ def test_a_stop_while_a_tool_runs_keeps_its_outcome_and_runs_no_further(machine,
     assert (session.state, session.interruption) == ("interrupted", "operator_requested")
 
 
-def test_a_stop_while_an_external_call_ends_unknown_waits_for_evidence_first(machine, monkeypatch):
+def test_a_stop_while_an_external_call_ends_unknown_waits_for_evidence_first(machine, monkeypatch):  # B14
     def lose(ctx, args):
         raise ConnectionError
 

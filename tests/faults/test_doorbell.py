@@ -61,6 +61,7 @@ def test_a_busy_tenant_does_not_starve_another(deployment: Deployment, superviso
 def test_after_the_database_hung_up_on_everybody_work_goes_on_and_nothing_that_ran_is_lost(
     deployment: Deployment, supervisor: Supervisor
 ):
+    """C16, T4: the settlement finds its connection gone."""
     pay = deployment.approved([("pay", "hold h")])
     worker = deployment.until_begun(pay)
     with connection.cursor() as cursor:

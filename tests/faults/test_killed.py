@@ -54,11 +54,13 @@ def test_a_lost_worker_s_session_is_in_its_true_state_soon_after_the_lease(
     assert time.monotonic() - killed <= TRUE_STATE_SECONDS
 
 
-def test_a_tool_that_kills_its_worker_every_time_is_ended_by_its_own_counter(
+def test_a_tool_or_a_model_step_that_kills_its_worker_every_time_is_ended_by_its_own_counter(
     deployment: Deployment, supervisor: Supervisor
 ):
     """B13, and the second half of B1."""
-    look, label, pay = (deployment.start([(tool, "die")]) for tool in ("look", "label", "pay"))
+    look, label, pay, step = (deployment.start([(tool, "die")]) for tool in ("look", "label", "pay", "model"))
+    deployment.until_state(step, "worker_lost", seconds=40)
+    assert deployment.events(step).count("session.claimed_after_crash") == 3
     deployment.until_state(look, "completed")
     deployment.until_state(label, "effect_outcome_unknown")
     deployment.until_state(pay, "effect_outcome_unknown")

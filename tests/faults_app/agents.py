@@ -2,7 +2,8 @@
 
 The message is JSON: a list of rounds, each a list of [tool, what it does]. A tool does `go` (return at once),
 `hold NAME` (return once a file NAME lies in the folder), `work SECONDS`, `die` (kill its own worker), `die once` (the
-first time only). Who reads the journal counts what really happened downstream, whatever the database says.
+first time only). A round that is [["model", "die"]] kills the worker in the model step instead. Who reads the journal
+counts what really happened downstream, whatever the database says.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def script(turn: Turn) -> Reply:
     rounds = json.loads(turn.message)
     made = len(turn.outcomes)
     for planned in rounds:
+        if made <= 0 and planned == [["model", "die"]]:
+            os.kill(os.getpid(), signal.SIGKILL)
         if made <= 0:
             return Reply(calls=tuple(Call(tool, {"do": do, "n": n}) for n, (tool, do) in enumerate(planned)))
         made -= len(planned)
