@@ -7,9 +7,9 @@ from django_q.models import OrmQ
 
 from cayu_runtime.core import clock, decisions, engine, rounds
 from cayu_runtime.core.decisions import Decided
-from cayu_runtime.core.lease import Keeper, Lease
+from cayu_runtime.core.lease import Claim, Keeper, claim
 from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, Conflict
-from cayu_runtime.models import Approval, Decision, Event
+from cayu_runtime.models import Approval, Decision, Event, Session
 from cayu_runtime.services.session import interrupt_session
 from tests.machine import Counter, Gate, Machine, agent_of
 from tests.race.rivals import race, together
@@ -88,10 +88,16 @@ def test_a_decision_and_its_expiry_leave_one_truth(machine, monkeypatch, decisio
     assert (tool.count, Approval.objects.get(pk=approval.pk).state) == (0, "expired")
 
 
-def go_on(held: Lease) -> None:
+def taken(session: Session) -> Claim:
+    claimed = claim(session.pk, "worker-1")
+    assert claimed is not None
+    return claimed
+
+
+def go_on(held: Claim) -> None:
     """What the holder of a lease does next: the first thing that it commits is T3."""
-    with Keeper(held) as keeper:
-        engine._go_on(held, keeper, lambda: False, after_crash=False)
+    with Keeper(held.lease) as keeper:
+        engine._go_on(held, keeper, lambda: False)
 
 
 @pytest.mark.parametrize("dispatch_first", [True, False])
@@ -99,7 +105,7 @@ def test_a_dispatch_and_a_stop_leave_one_truth(machine, monkeypatch, dispatch_fi
     tool = Counter()
     session = machine.start(agent_of(tool, policy=ASK))
     machine.decide(machine.approvals(session)[0], "approve")
-    held = machine.claim(session)
+    held = taken(session)
 
     def dispatch():
         return go_on(held)
@@ -124,7 +130,7 @@ def test_a_dispatch_and_an_expiry_leave_one_truth(machine, monkeypatch, dispatch
     session = machine.start(agent_of(tool, policy=Gate(move_money=("require_approval", 60))))
     approval = machine.approvals(session)[0]
     machine.decide(approval, "approve")
-    held = machine.claim(session)
+    held = taken(session)
 
     def dispatch():
         return go_on(held)
