@@ -82,9 +82,9 @@ class Supervisor:
         found = [Cluster(pid, ready[pid]) for _, pid in started if pid in ready and pid not in lost]
         return [cluster for cluster in found if cluster.is_whole()]
 
-    def until_ready(self, count: int) -> list[Cluster]:
+    def until_ready(self, count: int, seconds: float = PATIENCE) -> list[Cluster]:
         assert self.process.poll() is None, self.log.read_text()[-3000:]
-        return until(f"{count} clusters ready\n{self._tail()}", lambda: self._all_of(count))
+        return until(f"{count} clusters ready\n{self._tail()}", lambda: self._all_of(count), seconds)
 
     def _all_of(self, count: int) -> list[Cluster]:
         found = self.clusters()

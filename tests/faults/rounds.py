@@ -90,12 +90,13 @@ def run(url: str, folder: Path, rounds: int, seed: int) -> int:
                 flush=True,
             )
         it.settle()
-    for wrong in it.tally.wrong:
-        print(f"  wrong: {wrong}")
-    if it.tally.wrong:
-        (folder / "wrong").write_text("\n".join(it.tally.wrong))
+    said = [f"wrong: {one}" for one in it.tally.wrong] + [f"late: {one}" for one in it.tally.late]
+    for line in said:
+        print(f"  {line}")
+    if said:
+        (folder / "wrong").write_text("\n".join(said))
     print(f"{rounds} rounds on {url.partition(':')[0]}, seed {seed}: {it.tally.verdict()}")
-    return 1 if it.tally.wrong else 0
+    return 1 if said else 0
 
 
 if __name__ == "__main__":

@@ -16,6 +16,6 @@ def test_everything_is_killed_once_under_load_and_every_session_ends_right(tmp_p
     with killing(tmp_path, environment_of_children(), seed=1) as it:
         it.round()
         it.settle()
-    assert it.tally.wrong == []
+    assert it.tally.wrong == []  # how long it took depends on what else runs here: the command judges that
     assert it.tally.kills.total() == 5
     assert it.tally.counts["sessions completed"] >= 5
