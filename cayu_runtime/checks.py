@@ -28,10 +28,17 @@ def messages_about(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
     """What is wrong with these agents, one by one."""
     declared = list(declared)
     for agent in declared:
-        sound = agent.policy is None or (yield from _unusable(agent))
+        problem = _problem_of(agent)
+        if problem:
+            yield checks.Error(
+                f"Agent {agent.name!r}: its policy can't be used: {problem}.",
+                hint="Give the agent an object with the property identity, a PolicyIdentity with JSON parameters, and "
+                "the method authorize(request). `covers` and `names`, if it has them, must not raise.",
+                id="cayu.E032",
+            )
         for tool in agent.tools:
             yield from _evidence(agent, tool)
-            if sound and coverage_of(agent.policy, agent, tool) is False:
+            if not problem and coverage_of(agent.policy, agent, tool) is False:
                 yield checks.Error(
                     f"Agent {agent.name!r}: no rule of its policy answers for the tool {tool.spec.name!r}; "
                     "each call of it would be denied.",
@@ -41,27 +48,23 @@ def messages_about(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
     yield from _unknown_names(declared)
 
 
-def _unusable(agent: Agent) -> Iterator[checks.CheckMessage]:
-    """Yields what is wrong with the agent's policy; returns whether it can be asked further."""
+def _problem_of(agent: Agent) -> str:
+    """Why the agent's policy can't be asked; empty when it can."""
     policy: Any = agent.policy
+    if policy is None:
+        return ""
     try:
         if isinstance(policy, type) or not callable(getattr(policy, "authorize", None)):
-            raise TypeError("it is no object with a method authorize(request)")
+            return "it is no object with a method authorize(request)"
         if not isinstance(policy.identity, PolicyIdentity):
-            raise TypeError("its identity is no PolicyIdentity")
+            return "its identity is no PolicyIdentity"
         _ = policy.identity.digest
         names_of(policy)
         for tool in agent.tools:
             coverage_of(policy, agent, tool)
     except Exception as error:
-        yield checks.Error(
-            f"Agent {agent.name!r}: its policy can't be used: {error}.",
-            hint="Give the agent an object with the property identity, a PolicyIdentity with JSON parameters, and the "
-            "method authorize(request). `covers` and `names`, if it has them, must not raise.",
-            id="cayu.E032",
-        )
-        return False
-    return True
+        return f"{type(error).__name__}: {error}".rstrip(".")
+    return ""
 
 
 def _unknown_names(declared: Sequence[Agent]) -> Iterator[checks.CheckMessage]:
@@ -71,9 +74,11 @@ def _unknown_names(declared: Sequence[Agent]) -> Iterator[checks.CheckMessage]:
         if agent.policy is None or id(agent.policy) in seen:
             continue
         seen.add(id(agent.policy))
+        if _problem_of(agent):
+            continue
         served = [other for other in declared if other.policy is agent.policy]
         tools = [tool.spec.name for other in served for tool in other.tools]
-        for name in sorted(_names(agent.policy)):
+        for name in sorted(names_of(agent.policy)):
             beginning = name.endswith("*") and any(tool.startswith(name[:-1]) for tool in tools)
             if name not in tools and not beginning:
                 yield checks.Error(
@@ -83,19 +88,12 @@ def _unknown_names(declared: Sequence[Agent]) -> Iterator[checks.CheckMessage]:
                 )
 
 
-def _names(policy: Any) -> frozenset[str]:
-    try:
-        return names_of(policy)
-    except Exception:
-        return frozenset()  # E032 says so
-
-
 def _evidence(agent: Agent, tool: Tool) -> Iterator[checks.CheckMessage]:
     for name, kind in (("reconciler", Reconciler), ("verifier", Verifier)):
         value = getattr(tool, name)
         if value is not None and not isinstance(value, kind):
             yield checks.Error(
-                f"Agent {agent.name!r}: the {name} of the tool {tool.spec.name!r} is no {kind.__name__}: {value!r:.80}.",
+                f"Agent {agent.name!r}: the {name} of tool {tool.spec.name!r} is no {kind.__name__}: {value!r:.80}.",
                 hint=f"Give the tool an instance of a subclass of cayu_runtime.{kind.__name__}.",
                 id="cayu.E033",
             )

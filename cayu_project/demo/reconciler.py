@@ -25,7 +25,7 @@ class LedgerReconciler(Reconciler):
     def lookup(self, inquiry: Inquiry) -> Observation:
         try:
             status, answer = _ask(inquiry)
-        except (httpx.HTTPError, ValueError, TimeoutError) as error:
+        except (httpx.HTTPError, ValueError, TimeoutError, RecursionError) as error:
             return Observation(
                 Finding.UNAVAILABLE, "The ledger gave no usable answer.", evidence={"error": type(error).__name__}
             )
@@ -33,9 +33,7 @@ class LedgerReconciler(Reconciler):
             return _judged(answer["refund"], inquiry)
         if status == 404 and answer.get("found") is False and isinstance(answer.get("barred"), bool):
             barred = answer["barred"]
-            message = "The ledger has booked nothing for this operation" + (
-                ", and never will." if barred else " so far."
-            )
+            message = f"The ledger has booked nothing for this operation{', and never will' if barred else ' so far'}."
             return Observation(Finding.ABSENT, message, barred=barred, evidence={"status": status, "barred": barred})
         return Observation(
             Finding.UNAVAILABLE, f"The ledger answered {status} in an unknown form.", evidence={"status": status}
@@ -58,8 +56,8 @@ class LedgerReconciler(Reconciler):
 
 def _judged(refund: dict[str, Any], inquiry: Inquiry) -> Observation:
     """A refund that stands under our key is ours if it is what was asked for."""
-    record = {name: refund.get(name) for name in FIELDS}
-    if not all(isinstance(value, str) for value in record.values()):
+    record = {name: value for name in FIELDS if isinstance(value := refund.get(name), str)}
+    if len(record) < len(FIELDS):
         return Observation(Finding.UNAVAILABLE, "The ledger's record can't be read.")
     asked = {name: inquiry.arguments.get(name) for name in ("order_id", "reason")}
     ours = refund.get("idempotency_key") == inquiry.idempotency_key and all(

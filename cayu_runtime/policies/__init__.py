@@ -1,8 +1,8 @@
 """Ready-made policies and guards, one file for each kind. Plain Python: an application's own need nothing from here.
 
 Policies decide: `Allow`, `Deny`, `RequireApproval`. Guards only narrow: `DenyTools`, `OnlyFor`, `Required`, `OneOf`,
-`Range`, `Pattern`. Compositions: `Guarded` (guards, then a policy), `ByTool` (the first rule that fits), `ByEnvironment`
-(by the agent's label), `Strictest` (all of them agree).
+`Range`, `Pattern`. Compositions: `Guarded` (guards, then a policy), `ByTool` (the first rule that fits),
+`ByEnvironment` (by the agent's label), `Strictest` (all of them agree).
 
 Everything is checked when it is built: what is wrong raises TypeError or ValueError with a sentence that says the fix.
 """
