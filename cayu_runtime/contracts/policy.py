@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Iterable, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -107,12 +108,12 @@ class Guard(Protocol):
 
 
 def coverage_of(policy: Any, agent: Agent, tool: Tool) -> bool | None:
-    """Whether a rule of `policy` answers for this tool; None when it can't say. Asks about no call, runs no guard.
+    """Whether a rule of `policy` answers for this tool; None when it can't say. Runs no guard.
 
     A subclass that answers in its own way and inherits `covers` is unknown: the inherited word isn't about it.
     """
-    covers = getattr(policy, "covers", None)
-    if not callable(covers):
+    covers = _plain_method(policy, "covers")
+    if covers is None:
         return None
     order = [vars(kind) for kind in type(policy).__mro__]
     answers = next((n for n, own in enumerate(order) if "authorize" in own), len(order))
@@ -125,6 +126,13 @@ def coverage_of(policy: Any, agent: Agent, tool: Tool) -> bool | None:
 
 def names_of(part: Any) -> frozenset[str]:
     """The tools, or beginnings of names, that a policy or guard was written for; empty when it can't say."""
-    names = getattr(part, "names", None)
-    said: Iterable[str] = names() if callable(names) else ()
+    names = _plain_method(part, "names")
+    said: Iterable[str] = names() if names is not None else ()
     return frozenset(said)
+
+
+def _plain_method(part: Any, name: str) -> Callable[..., Any] | None:
+    method = getattr(part, name, None)
+    if inspect.iscoroutinefunction(method):
+        raise TypeError(f"{type(part).__name__}.{name} must not be async: it is asked at start, about no call.")
+    return method if callable(method) else None

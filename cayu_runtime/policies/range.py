@@ -39,7 +39,7 @@ class Range:
         for bound in bounds:
             if isinstance(bound, bool) or not isinstance(bound, int | float | Decimal):
                 raise TypeError(f"Range: {bound!r:.80} is no bound. Give an int, a float or a Decimal.")
-            if not math.isfinite(bound):
+            if not (bound.is_finite() if isinstance(bound, Decimal) else math.isfinite(bound)):
                 raise ValueError(f"Range: {bound} is no bound. Leave an open end out.")
         if len({isinstance(bound, Decimal) for bound in bounds}) > 1:
             raise TypeError("Range: least and most must both be numbers, or both be Decimal (for texts).")
