@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import rfc8785
@@ -26,12 +26,14 @@ class OneOf:
     values: tuple[str | int | float | bool, ...]
     optional: bool = False
     version: str = "1"
+    _forms: frozenset[bytes | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_rule(self)
         set_tuple(self, "values")
         if not 1 <= len(self.values) <= MAX_VALUES:
             raise ValueError(f"OneOf: values has {len(self.values)} entries. List 1 to {MAX_VALUES} values.")
+        object.__setattr__(self, "_forms", frozenset(map(_form, self.values)))
         for value in self.values:
             if not isinstance(value, str | int | float) or _form(value) is None:
                 raise TypeError(f"OneOf: {value!r:.80} is no value to list. Give texts, exact numbers or bools.")
@@ -41,11 +43,13 @@ class OneOf:
         return identity_of(self, "one_of")
 
     def check(self, request: PolicyRequest) -> PolicyResult | None:
-        listed = {_form(value) for value in self.values}
-        return judge_argument(self, request, lambda value: _form(value) in listed, "one of the values that are listed")
+        return judge_argument(self, request, self._accepts, "one of the values that are listed")
 
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
+
+    def _accepts(self, value: Any) -> bool:
+        return _form(value) in self._forms
 
 
 def _form(value: Any) -> bytes | None:
