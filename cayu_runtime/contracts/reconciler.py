@@ -51,17 +51,17 @@ class Inquiry:
     """
 
     operation_id: str
-    idempotency_key: str
+    idempotency_key: str = field(repr=False)
     dispatch_id: str
     tenant: str
     session_id: str
     tool: str
     tool_version: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Any] = field(repr=False)
     dispatched_at: datetime | None = None
     dispatch_deadline: datetime | None = None
     seconds_left: float = LOOKUP_SECONDS
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def require(self, name: str) -> Any:
         """The resource called `name`; raises MissingResource with a sentence when the deployment has none."""

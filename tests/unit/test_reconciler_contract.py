@@ -100,6 +100,11 @@ def test_a_resource_that_is_absent_is_said() -> None:
         ASKED.require("ledger")
 
 
+def test_an_inquiry_shows_neither_key_nor_contents() -> None:
+    asked = Inquiry("op", "the-key", "d1", "t1", "s-1", "refund", "1", {"iban": "DE00"}, resources={"token": "t0p"})
+    assert not [secret for secret in ("the-key", "DE00", "t0p") if secret in repr(asked)]
+
+
 def test_a_tool_carries_both_as_attributes() -> None:
     reconciler, verifier = Reconciler(), Verifier()
 
