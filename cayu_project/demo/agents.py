@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from django.conf import settings
 
+from cayu_project.demo.reconciler import LedgerReconciler
 from cayu_runtime import (
     Agent,
     Call,
@@ -21,7 +22,7 @@ from cayu_runtime import (
     ToolSpec,
     Turn,
 )
-from cayu_runtime.policies.approval import RequireApproval
+from cayu_runtime.policies import RequireApproval
 
 FAULTS = {
     "lose the answer": "drop_after_commit",
@@ -60,6 +61,7 @@ class RefundOrder(Tool):
         verb="Refund order",
         target="order_id",
     )
+    reconciler = LedgerReconciler()
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
         headers = {"Idempotency-Key": ctx.idempotency_key}

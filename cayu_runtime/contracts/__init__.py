@@ -3,8 +3,16 @@
 from .agent import Agent, Limits
 from .authority import Actor, Authority, Permit, Refusal
 from .effect import EffectNotPerformed, Receipt, ToolEffect
-from .policy import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, ToolPolicy
+from .policy import (
+    Guard,
+    PolicyDecision,
+    PolicyIdentity,
+    PolicyRequest,
+    PolicyResult,
+    ToolPolicy,
+)
 from .provider import Call, Outcome, Provider, Reply, Rule, Turn
+from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
 from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
 
 __all__ = [
@@ -13,10 +21,14 @@ __all__ = [
     "Authority",
     "Call",
     "EffectNotPerformed",
+    "Finding",
     "FunctionTool",
+    "Guard",
+    "Inquiry",
     "InvalidArguments",
     "Limits",
     "MissingResource",
+    "Observation",
     "Outcome",
     "Permit",
     "PolicyDecision",
@@ -25,6 +37,7 @@ __all__ = [
     "PolicyResult",
     "Provider",
     "Receipt",
+    "Reconciler",
     "Refusal",
     "Reply",
     "Rule",
@@ -35,5 +48,8 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "Turn",
+    "Verdict",
+    "Verification",
+    "Verifier",
     "tool",
 ]

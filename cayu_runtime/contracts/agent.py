@@ -23,7 +23,8 @@ class Limits:
 class Agent:
     """One agent. `model` is a model name (`openai:gpt-…`), or a rule: a function from Turn to Reply.
 
-    `resources` reach tools through `ToolContext.require(name)`.
+    `resources` reach tools through `ToolContext.require(name)`. `environment` is a label for policies (`production`,
+    `staging`, …): where this declaration of the agent acts.
     """
 
     name: str
@@ -36,9 +37,12 @@ class Agent:
     resources: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
     example: str = ""
+    environment: str = ""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or not 1 <= len(self.version) <= 40:
             raise ValueError(
                 f"Agent {self.name!r}: a name has 1 to 64 letters, digits, '_' or '-', a version 1 to 40 characters."
             )
+        if self.environment and not NAME.fullmatch(self.environment):
+            raise ValueError(f"Agent {self.name!r}: an environment has 1 to 64 letters, digits, '_' or '-', or is ''.")

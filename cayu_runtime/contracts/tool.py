@@ -13,11 +13,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from .effect import ToolEffect
+
+if TYPE_CHECKING:
+    from .reconciler import Reconciler, Verifier
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TIMEOUT = 24 * 3600.0
@@ -102,9 +105,14 @@ class ToolResult:
 
 
 class Tool:
-    """Base of class tools: set `spec`, implement `run`. Arguments are validated against the schema, never coerced."""
+    """Base of class tools: set `spec`, implement `run`. Arguments are validated against the schema, never coerced.
+
+    `reconciler` finds out what became of a call whose outcome is unknown; `verifier` reads afterwards what it changed.
+    """
 
     spec: ToolSpec
+    reconciler: Reconciler | None = None
+    verifier: Verifier | None = None
 
     def __init__(self, spec: ToolSpec | None = None) -> None:
         if spec is not None:
@@ -187,6 +195,8 @@ def tool(
     verb: str = "",
     target: str = "",
     replay: bool = True,
+    reconciler: Reconciler | None = None,
+    verifier: Verifier | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function. The schema comes from its type hints, the description from its docstring.
 
@@ -222,6 +232,8 @@ def tool(
             target=target,
             replay=replay,
         )
-        return FunctionTool(spec, function, arguments, takes_ctx)
+        made = FunctionTool(spec, function, arguments, takes_ctx)
+        made.reconciler, made.verifier = reconciler, verifier
+        return made
 
     return wrap

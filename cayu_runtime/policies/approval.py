@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..contracts import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult
+from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool
+from .parameters import MAX_APPROVAL_SECONDS, check_seconds, check_texts, check_tools, fits, identity_of
 
 
 @dataclass(frozen=True, slots=True)
 class RequireApproval:
     """Each call of a tool in `tools` waits for a person, at most `expires_in` seconds; other tools are allowed.
 
-    `four_eyes` None means the default of the tool's effect class: on for EXTERNAL.
+    `expires_in` None means 7 days; more than 30 is refused. `four_eyes` None means the default of the tool's effect
+    class: on for EXTERNAL. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
     """
 
     tools: tuple[str, ...]
@@ -20,12 +22,25 @@ class RequireApproval:
     reason: str = "This tool needs a person's approval."
     version: str = "1"
 
+    def __post_init__(self) -> None:
+        check_tools(self)
+        check_texts(self)
+        if self.expires_in is not None:
+            check_seconds(self, "expires_in", MAX_APPROVAL_SECONDS)
+        if not isinstance(self.four_eyes, bool | None):
+            raise TypeError("RequireApproval: four_eyes is True, False or None (the default of the effect class).")
+
     @property
     def identity(self) -> PolicyIdentity:
-        parameters = {"tools": list(self.tools), "expires_in": self.expires_in, "four_eyes": self.four_eyes}
-        return PolicyIdentity("require_approval", self.version, parameters)
+        return identity_of(self, "require_approval")
 
     def authorize(self, request: PolicyRequest) -> PolicyResult:
-        if request.tool not in self.tools:
+        if not fits(self.tools, request.tool):
             return PolicyResult(PolicyDecision.ALLOW)
         return PolicyResult(PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes)
+
+    def covers(self, agent: Agent, tool: Tool) -> bool:
+        return True
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self.tools)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cayu_runtime import Agent, Call, Reply, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec, Turn
-from cayu_runtime.policies.approval import RequireApproval
+from cayu_runtime.policies import Allow, RequireApproval
 
 HOLD_SECONDS = 40.0
 
@@ -76,4 +76,4 @@ def script(turn: Turn) -> Reply:
 TOOLS = (Deed("look", ToolEffect.NONE), Deed("label", ToolEffect.IDEMPOTENT), Deed("pay", ToolEffect.EXTERNAL))
 
 GATED = Agent(name="gated", model=script, tools=TOOLS, policy=RequireApproval(("label", "pay")))
-OPEN = Agent(name="open", model=script, tools=TOOLS, policy=RequireApproval(()))
+OPEN = Agent(name="open", model=script, tools=TOOLS, policy=Allow(("*",)))

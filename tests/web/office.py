@@ -11,7 +11,7 @@ from cayu_runtime import Agent, Call, Reply, Tool, ToolContext, ToolEffect, Tool
 from cayu_runtime.contracts import Actor
 from cayu_runtime.core import engine
 from cayu_runtime.models import Approval, EffectRecord, Session, Tenant
-from cayu_runtime.policies.approval import RequireApproval
+from cayu_runtime.policies import Allow, RequireApproval
 from cayu_runtime.services.session import start_session
 from cayu_runtime.services.tenant import create_tenant
 
@@ -78,7 +78,7 @@ class Office:
                 return Reply(" ".join(f"{outcome.tool}: {outcome.status}." for outcome in turn.outcomes))
             return Reply(calls=wanted)
 
-        policy = RequireApproval(tuple(gated), expires_in=expires_in, reason=reason)
+        policy = RequireApproval(tuple(gated), expires_in, reason=reason) if gated else Allow(("*",))
         registry.register_for_test(
             Agent(
                 name="desk",

@@ -1,0 +1,111 @@
+"""System checks of the agents that are registered: what could never run, and what nobody could find out about.
+
+cayu.E030  a tool that no rule of its agent's policy answers for     cayu.W010  an EXTERNAL tool without a reconciler
+cayu.E031  a policy that names a tool which none of its agents has
+cayu.E032  a policy that can't say who it is, or can't be asked
+cayu.E033  a reconciler or verifier of the wrong kind
+
+Nothing is judged or run here: policies are asked for `identity`, `covers` and `names` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from django.core import checks
+
+from .contracts import Agent, PolicyIdentity, Reconciler, Tool, ToolEffect, Verifier
+from .contracts.policy import coverage_of, names_of
+from .registry import agents
+
+
+def check_agents(**kwargs: Any) -> list[checks.CheckMessage]:
+    return list(messages_about(agents().values()))
+
+
+def messages_about(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
+    """What is wrong with these agents, one by one."""
+    declared = list(declared)
+    for agent in declared:
+        problem = _problem_of(agent)
+        if problem:
+            yield checks.Error(
+                f"Agent {agent.name!r}: its policy can't be used: {problem}.",
+                hint="Give the agent an object with the property identity, a PolicyIdentity with JSON parameters, and "
+                "the method authorize(request). `covers` and `names`, if it has them, must not raise.",
+                id="cayu.E032",
+            )
+        for tool in agent.tools:
+            yield from _evidence(agent, tool)
+            if not problem and coverage_of(agent.policy, agent, tool) is False:
+                yield checks.Error(
+                    f"Agent {agent.name!r}: no rule of its policy answers for the tool {tool.spec.name!r}; "
+                    "each call of it would be denied.",
+                    hint="Add a rule for the tool (Deny() if it is meant to be denied), or take the tool away.",
+                    id="cayu.E030",
+                )
+    yield from _unknown_names(declared)
+
+
+def _problem_of(agent: Agent) -> str:
+    """Why the agent's policy can't be asked; empty when it can."""
+    policy: Any = agent.policy
+    if policy is None:
+        return ""
+    try:
+        if isinstance(policy, type) or not callable(getattr(policy, "authorize", None)):
+            return "it is no object with a method authorize(request)"
+        if not isinstance(policy.identity, PolicyIdentity):
+            return "its identity is no PolicyIdentity"
+        _ = policy.identity.digest
+        names_of(policy)
+        for tool in agent.tools:
+            coverage_of(policy, agent, tool)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".rstrip(".")
+    return ""
+
+
+def _unknown_names(declared: Sequence[Agent]) -> Iterator[checks.CheckMessage]:
+    """One policy object may serve several agents: a name is unknown when none of them has such a tool."""
+    seen: set[int] = set()
+    for agent in declared:
+        if agent.policy is None or id(agent.policy) in seen:
+            continue
+        seen.add(id(agent.policy))
+        if _problem_of(agent):
+            continue
+        served = [other for other in declared if other.policy is agent.policy]
+        tools = [tool.spec.name for other in served for tool in other.tools]
+        for name in sorted(names_of(agent.policy)):
+            beginning = name.endswith("*") and any(tool.startswith(name[:-1]) for tool in tools)
+            if name not in tools and not beginning:
+                yield checks.Error(
+                    f"Agent {agent.name!r}: its policy has a rule for the tool {name!r}, which does not exist.",
+                    hint=f"Correct the name or remove the rule. The tools are: {', '.join(sorted(set(tools)))}.",
+                    id="cayu.E031",
+                )
+
+
+def _evidence(agent: Agent, tool: Tool) -> Iterator[checks.CheckMessage]:
+    for name, kind in (("reconciler", Reconciler), ("verifier", Verifier)):
+        value = getattr(tool, name)
+        if value is not None and not isinstance(value, kind):
+            yield checks.Error(
+                f"Agent {agent.name!r}: the {name} of tool {tool.spec.name!r} is no {kind.__name__}: {value!r:.80}.",
+                hint=f"Give the tool an instance of a subclass of cayu_runtime.{kind.__name__}.",
+                id="cayu.E033",
+            )
+    if tool.spec.effect is ToolEffect.EXTERNAL and tool.reconciler is None:
+        yield checks.Warning(
+            f"Agent {agent.name!r}: nobody can look up what became of a call of {tool.spec.name!r}: it is EXTERNAL and "
+            "has no reconciler.",
+            hint="Give the tool a reconciler, or a truer effect. A call whose answer is lost otherwise waits for a "
+            "person who finds out by hand.",
+            id="cayu.W010",
+        )
+
+
+def register_checks() -> None:
+    checks.register(check_agents, checks.Tags.compatibility)

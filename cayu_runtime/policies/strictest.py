@@ -1,0 +1,75 @@
+"""Several policies at once: what all of them agree to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable
+
+from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
+from ..contracts.policy import coverage_of, names_of
+from .asking import DEFAULT_SECONDS, ask
+from .parameters import check_policy, check_seconds, check_version, identity_of, set_tuple
+
+DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Strictest:
+    """Each of `policies` is asked. One that denies denies; else one that wants a person has its way; else it's allowed.
+
+    Of several approvals the shortest time limit holds (none said: 7 days), and four eyes if one says so, unless all say
+    no the default of the effect class. An async policy may take `seconds`.
+    """
+
+    policies: tuple[ToolPolicy, ...]
+    seconds: float = DEFAULT_SECONDS
+    version: str = "1"
+
+    def __post_init__(self) -> None:
+        check_version(self)
+        check_seconds(self, "seconds", 60)
+        set_tuple(self, "policies")
+        if len(self.policies) < 2:
+            raise ValueError("Strictest: give two policies or more; a single one needs no composition.")
+        for position, policy in enumerate(self.policies):
+            check_policy(self, f"policies[{position}]", policy)
+
+    @property
+    def identity(self) -> PolicyIdentity:
+        return identity_of(self, "strictest")
+
+    def authorize(self, request: PolicyRequest) -> PolicyResult | Awaitable[PolicyResult]:
+        answers = [ask(policy, request, self.seconds) for policy in self.policies]
+        if any(map(isawaitable, answers)):
+            return _wait(answers)
+        return _strictest([answer for answer in answers if isinstance(answer, PolicyResult)])
+
+    def covers(self, agent: Agent, tool: Tool) -> bool | None:
+        said = [coverage_of(policy, agent, tool) for policy in self.policies]
+        return False if False in said else (None if None in said else True)
+
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*map(names_of, self.policies))
+
+
+async def _wait(answers: Sequence[PolicyResult | Awaitable[PolicyResult]]) -> PolicyResult:
+    return _strictest([await answer if isawaitable(answer) else answer for answer in answers])
+
+
+def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
+    for answer in answers:
+        if answer.decision is PolicyDecision.DENY:
+            return answer
+    asking = [answer for answer in answers if answer.decision is PolicyDecision.REQUIRE_APPROVAL]
+    if not asking:
+        return answers[0]
+    limits = [answer.expires_in for answer in asking]
+    said = [DEFAULT_APPROVAL_SECONDS if limit is None else limit for limit in limits]
+    four_eyes = {answer.four_eyes for answer in asking}
+    return PolicyResult(
+        PolicyDecision.REQUIRE_APPROVAL,
+        " ".join(dict.fromkeys(answer.reason for answer in asking if answer.reason)),
+        None if limits == [None] * len(limits) else min(said),
+        True if True in four_eyes else (None if None in four_eyes else False),
+    )
