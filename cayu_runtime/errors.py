@@ -68,6 +68,12 @@ class ApprovalExpired(Conflict):
     code = "approval_expired"
 
 
+class ProposalConflict(Conflict):
+    """The `action_id` stands for another proposal of this tenant: other fields, another tool or another session."""
+
+    code = "proposal_conflict"
+
+
 class IllegalMove(RuntimeError):
     """A move that `core/states.py` does not list. A fault of the program, never of its input."""
 

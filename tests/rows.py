@@ -97,7 +97,7 @@ EVIDENCE: dict[type[models.Model], dict[str, dict[str, Any]]] = {
         **dict.fromkeys(("denied", "consumed", "revoked"), DECIDED),
         **dict.fromkeys(("expired", "cancelled", "void"), CLOSED),
     },
-    Proposal: {"open": {}, "used": CLOSED, "withdrawn": CLOSED, "expired": CLOSED},
+    Proposal: {"open": {}, "used": {**CLOSED, "used_by": None}, "withdrawn": CLOSED, "expired": CLOSED},
     Question: {
         "pending": {},
         "answered": {"answer": "yes", "answered_by": "user:bob", "answered_by_name": "bob", **CLOSED},

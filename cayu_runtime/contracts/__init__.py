@@ -9,6 +9,7 @@ from .policy import (
     PolicyIdentity,
     PolicyRequest,
     PolicyResult,
+    Reviewed,
     ToolPolicy,
 )
 from .provider import Call, Outcome, Provider, Reply, Rule, Turn
@@ -40,6 +41,7 @@ __all__ = [
     "Reconciler",
     "Refusal",
     "Reply",
+    "Reviewed",
     "Rule",
     "Tool",
     "ToolContext",

@@ -44,17 +44,30 @@ class PolicyRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The recorded proposal that a policy compared a call with: its `action_id` and the hex digest of its fields.
+
+    The call becomes that action: one operation, one use. When the call is recorded, and again before it is dispatched,
+    the proposal must still be open, be of the same session and tool, and have this digest.
+    """
+
+    action_id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyResult:
     """A policy's answer for one call.
 
     `expires_in` (seconds) bounds how long an approval may wait, 7 days by default and 30 at most. `four_eyes` None
-    means the default of the effect class: on for EXTERNAL.
+    means the default of the effect class: on for EXTERNAL. `reviewed` binds the call to a recorded proposal.
     """
 
     decision: PolicyDecision
     reason: str = ""
     expires_in: float | None = None
     four_eyes: bool | None = None
+    reviewed: Reviewed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from ..contracts import PolicyDecision, ToolEffect
 from ..core.ids import new_id
-from ..core.states import BLOCKED_REASONS, CALL, CLOSED_CALL
+from ..core.states import BLOCKED_REASONS, CALL, CLOSED_CALL, OPEN_CALL
 from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in
 from .round import ToolRound
 from .session import Session
@@ -17,7 +17,8 @@ class ToolCall(models.Model):
 
     `arguments` is what was digested and what the tool gets. `version` counts their content: an edit raises it.
     `reason` says why a blocked, failed or unknown call is so. `runs` counts starts of the tool, `lost` the workers
-    that were lost with it.
+    that were lost with it. With a `proposal` it is a reviewed action: its operation is the proposal's action, and its
+    arguments are never edited. `repeats` names the effect whose recorded outcome it was answered with.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -46,6 +47,7 @@ class ToolCall(models.Model):
     reason = models.CharField(max_length=60, default="")
     held_by = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="holds", db_index=False)
     repeats = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="repeated_by", db_index=False)
+    proposal = models.ForeignKey("Proposal", models.PROTECT, null=True, related_name="calls", db_index=False)
     result = JSONTextField(null=True)
     runs = models.SmallIntegerField(default=0)
     lost = models.SmallIntegerField(default=0)
@@ -57,6 +59,12 @@ class ToolCall(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("round", "call_id"), name="call_id_unique_in_round"),
             models.UniqueConstraint(fields=("round", "position"), name="call_position_unique"),
+            # a proposal permits one action; two calls can't both wait to use it
+            models.UniqueConstraint(
+                fields=("proposal",),
+                name="call_one_open_of_proposal",
+                condition=Q(proposal__isnull=False, state__in=OPEN_CALL),
+            ),
             one_of("call", "state", CALL.names),
             one_of("call", "effect_class", tuple(e.value for e in ToolEffect)),
             one_of("call", "decision", tuple(d.value for d in PolicyDecision)),
@@ -69,6 +77,9 @@ class ToolCall(models.Model):
             models.CheckConstraint(
                 condition=~Q(state="outcome_unknown") | ~Q(effect_class=ToolEffect.NONE.value),
                 name="call_none_is_never_unknown",
+            ),
+            models.CheckConstraint(
+                condition=Q(repeats__isnull=True) | Q(state="completed", runs=0), name="call_that_repeats_never_ran"
             ),
             models.CheckConstraint(condition=Q(version__gte=1, runs__gte=0, lost__gte=0), name="call_counters_sane"),
         )

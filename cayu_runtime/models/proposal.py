@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models.functions import Length
+from django.db.models.lookups import LessThanOrEqual
 
 from ..core.ids import new_id
 from ..core.states import PROPOSAL
@@ -9,9 +11,16 @@ from .fields import DigestField, JSONTextField, one_of, set_exactly_in
 from .session import Session
 from .tenant import Tenant
 
+MAX_FIELDS = 8 * 1024
+MAX_TEXT = 6 * MAX_FIELDS  # its text escapes what is not ASCII
+
 
 class Proposal(models.Model):
-    """Bounded, non-secret review fields for one named tool, recorded in an earlier round under a stable `action_id`."""
+    """Bounded, non-secret review fields for one named tool, recorded in an earlier round under a stable `action_id`.
+
+    `fields` are the arguments of the action that is proposed, `action_id` among them, at most MAX_FIELDS bytes of
+    canonical JSON. `used_by` is the call that was dispatched under it; `reason` says why one was withdrawn.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
@@ -26,13 +35,22 @@ class Proposal(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
+    used_by = models.ForeignKey(ToolCall, models.PROTECT, null=True, related_name="+", db_index=False)
+    reason = models.CharField(max_length=500, default="")
 
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("tenant", "action_id"), name="proposal_action_unique_in_tenant"),
             one_of("proposal", "state", PROPOSAL.names),
             set_exactly_in("proposal", "closed_at", "state", PROPOSAL.final),
+            set_exactly_in("proposal", "used_by", "state", ("used",)),
             models.CheckConstraint(condition=models.Q(expires_at__gt=models.F("created_at")), name="proposal_has_time"),
+            models.CheckConstraint(condition=models.Q(round_position__gte=0), name="proposal_round_not_negative"),
+            models.CheckConstraint(condition=LessThanOrEqual(Length("fields"), MAX_TEXT), name="proposal_is_bounded"),
+            # `op_` begins the operations that have no proposal; none of them can be claimed by one
+            models.CheckConstraint(
+                condition=~models.Q(action_id__startswith="op_"), name="proposal_claims_no_other_operation"
+            ),
         )
         indexes = (
             # the sweep: what is due
