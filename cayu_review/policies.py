@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import rfc8785
 
@@ -62,7 +63,7 @@ class ReviewedAction:
         action_id = request.arguments.get("action_id")
         if not isinstance(action_id, str):
             return _denied("The call names no action_id. Record a proposal first, then ask for exactly that.")
-        proposal = find_proposal(request.tenant, action_id)
+        proposal = find_proposal(UUID(request.tenant), action_id)
         if proposal is None or proposal.session.session_id != request.session_id:
             return _denied(
                 f"This session recorded no proposal {action_id!r} in an earlier round. Record it and wait for the "

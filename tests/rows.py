@@ -97,7 +97,7 @@ EVIDENCE: dict[type[models.Model], dict[str, dict[str, Any]]] = {
         **dict.fromkeys(("denied", "consumed", "revoked"), DECIDED),
         **dict.fromkeys(("expired", "cancelled", "void"), CLOSED),
     },
-    Proposal: {"open": {}, "used": {**CLOSED, "used_by": None}, "withdrawn": CLOSED, "expired": CLOSED},
+    Proposal: {"open": {}, "used": CLOSED, "withdrawn": CLOSED, "expired": CLOSED},
     Question: {
         "pending": {},
         "answered": {"answer": "yes", "answered_by": "user:bob", "answered_by_name": "bob", **CLOSED},
@@ -275,6 +275,8 @@ def decision(verdict: str = "approve", *, save: bool = True, **values: Any) -> D
 
 def proposal(state: str = "open", *, save: bool = True, **values: Any) -> Proposal:
     of = _session_of(values)
+    if state == "used" and "used_by" not in values:
+        values["used_by"] = call("dispatched", session=of)
     defaults = {
         "tenant": of.tenant,
         "round_position": 0,

@@ -12,7 +12,7 @@ from uuid import UUID
 from ..contracts import Actor
 from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, NotFound, StaleVersion
 from ..models import Approval, Decision, EffectRecord
-from . import ids, results
+from . import ids, results, reviewed
 from .endings import OpenRound, abandon_effect
 from .routing import load_round, place_session, settle_round
 from .states import LEASED
@@ -54,8 +54,11 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             return DigestMismatch(
                 "The digest is not that of the request. Decide from the page or the API's own record."
             )
-        decision = _record(change, approval, answer, actor)
         call = approval.call
+        differs = reviewed.refuse_approval(call) if answer.verdict == "approve" else None
+        if differs is not None:
+            return differs
+        decision = _record(change, approval, answer, actor)
         effect = work.effects.get(call.id)
         if answer.verdict == "approve":
             change.move(approval, "approved", decided_at=change.now, decided_by=decision)
@@ -68,6 +71,7 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             change.move(call, "denied", result=results.call_result("denied", executed=False, reason=said))
             if effect is not None:
                 abandon_effect(change, effect)
+            reviewed.withdraw_proposal(change, call, said)
         kind = "tool.call.approved" if answer.verdict == "approve" else "tool.call.approval_denied"
         change.event(
             kind,
@@ -103,6 +107,7 @@ def close_expired(change: Change, approval: Approval, effect: EffectRecord | Non
     change.move(call, "expired", result=results.call_result("expired", executed=False, reason=said))
     if effect is not None:
         abandon_effect(change, effect)
+    reviewed.withdraw_proposal(change, call, said)
     change.event("tool.call.approval_expired", call=call, approval=str(approval.id), **payload)
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from ..contracts import Agent, PolicyDecision, Receipt, Tool, ToolContext, ToolEffect
 from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
-from . import canonical, ids, judgement, results
+from . import canonical, ids, judgement, results, reviewed
 from .decisions import close_expired
 from .endings import OpenRound, abandon_effect, mark_unknown
 from .lease import Lease
@@ -72,11 +72,16 @@ def record_intent(
     """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval, refusal):
+        proposal = reviewed.proposal_of(call)
+        as_reviewed = reviewed.may_use(call, effect, proposal)
+        if change.session.state != "interrupting" and _may_begin(
+            change, call, tool if as_reviewed else None, effect, approval, refusal
+        ):
             assert tool is not None  # _may_begin refuses a call whose tool is gone
             dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)
             if approval is not None:
                 change.move(approval, "consumed")
+            reviewed.use(change, call, proposal)
             return Intent(dispatch, goes_on=True)
         if call.state == "prepared" and change.session.state == "running":
             change.session_to("pending", runnable_at=change.now + timedelta(seconds=PAUSED_SECONDS))
@@ -215,6 +220,7 @@ def _block(
     result = results.call_result("blocked", executed=False, reason=why)
     change.move(call, "blocked", reason=reason, result=result)
     change.event("tool.call.blocked", call=call, reason=reason, why=why)
+    reviewed.withdraw_proposal(change, call, why)
 
 
 def context_for(

@@ -9,6 +9,7 @@ from uuid import UUID
 from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
 from . import canonical, results
 from .perform import Ambiguous
+from .reviewed import withdraw_proposal
 from .transitions import Change
 
 STOPPED = {"classification": "stopped", "message": "The session was stopped while the tool may have been running."}
@@ -83,6 +84,7 @@ def withdraw(change: Change, work: OpenRound, *, why: str = "The session was sto
             change.move(approval, "cancelled", reason=why)
         if effect is not None:
             abandon_effect(change, effect)
+        withdraw_proposal(change, call, why)
 
 
 def abandon_effect(change: Change, effect: EffectRecord) -> None:

@@ -10,7 +10,7 @@ import copy
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..contracts import (
     PolicyIdentity,
     PolicyRequest,
     PolicyResult,
+    Reviewed,
     Tool,
     ToolEffect,
 )
@@ -49,7 +50,10 @@ class ProposedCall:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A proposed call with its effective arguments and the decision about it. `problem`: it is invalid, and why."""
+    """A proposed call with its effective arguments and the decision about it.
+
+    `problem`: it is invalid, and why. `reviewed`: the recorded proposal that the policy compared it with.
+    """
 
     proposed: ProposedCall
     tool: Tool | None
@@ -60,6 +64,7 @@ class JudgedCall:
     expires_in: float = DEFAULT_APPROVAL_SECONDS
     four_eyes: bool = True
     problem: str = ""
+    reviewed: Reviewed | None = None
 
     @property
     def effect(self) -> ToolEffect:
@@ -89,6 +94,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         identity,
         expires_in=answer.expires_in or DEFAULT_APPROVAL_SECONDS,
         four_eyes=four_eyes,
+        reviewed=answer.reviewed,
     )
 
 
@@ -187,6 +193,8 @@ def _checked(answer: Any) -> PolicyResult:
         return _denied("The policy gave no valid answer; that denies.")
     if not isinstance(answer.reason, str) or not isinstance(answer.four_eyes, bool | None):
         return _denied("The policy's answer has a reason or four_eyes of a wrong type; that denies.")
+    if not _is_reviewed(answer.reviewed):
+        return _denied("The policy's answer names its proposal wrongly; that denies.")
     seconds = answer.expires_in
     if seconds is None:
         return answer
@@ -198,7 +206,13 @@ def _checked(answer: Any) -> PolicyResult:
     ):
         return _denied(f"The policy set no usable time limit ({seconds!r}); that denies.")
     limit = min(float(seconds), MAX_APPROVAL_SECONDS)
-    return PolicyResult(answer.decision, answer.reason, limit, answer.four_eyes)
+    return replace(answer, expires_in=limit)
+
+
+def _is_reviewed(reviewed: Any) -> bool:
+    if reviewed is None:
+        return True
+    return isinstance(reviewed, Reviewed) and {type(reviewed.action_id), type(reviewed.digest)} == {str}
 
 
 def _denied(reason: str) -> PolicyResult:

@@ -184,8 +184,6 @@ def refuse_approval(call: ToolCall) -> ProposalConflict | None:
     """T2: why a reviewed call can't be approved, as a conflict; None if it can."""
     proposal = proposal_of(call)
     problem = problem_of(call, proposal) if proposal is not None else ""
-    return (
-        ProposalConflict(f"{problem} It can't be approved; deny it, and let the agent propose anew.")
-        if problem
-        else None
-    )
+    if not problem:
+        return None
+    return ProposalConflict(f"{problem} It can't be approved; deny it, and let the agent propose anew.")

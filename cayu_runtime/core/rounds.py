@@ -9,10 +9,11 @@ from typing import Any
 
 from ..contracts import Agent, PolicyDecision, ToolEffect
 from ..models import Approval, EffectRecord, ToolCall, ToolRound
-from . import canonical, ids, judgement, results
+from . import canonical, ids, judgement, results, reviewed
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
+from .reviewed import Binding
 from .routing import add_message, place_session, route
 from .states import CLOSED_CALL
 from .transitions import Change, transition
@@ -60,15 +61,20 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
         state="executing",
         created_at=change.now,
     )
-    work = OpenRound(row, [_new_call(change, row, n, call) for n, call in enumerate(judged)])
-    for call, verdict in zip(work.calls, judged, strict=True):
+    bindings = reviewed.bind(change, row.position, judged)
+    decided = zip(judged, bindings, strict=True)
+    work = OpenRound(row, [_new_call(change, row, n, call, bound) for n, (call, bound) in enumerate(decided)])
+    for call, verdict, bound in zip(work.calls, judged, bindings, strict=True):
         if call.state == "blocked":
-            change.event("tool.call.blocked", call=call, reason=call.reason, why=verdict.problem or verdict.reason)
+            change.event("tool.call.blocked", call=call, reason=call.reason, why=(call.result or {}).get("reason", ""))
+            continue
+        if call.state == "completed":
+            change.event("tool.call.completed", call=call, status="completed", replayed=True, of=str(call.repeats_id))
             continue
         if call.effect_class != ToolEffect.NONE:
             work.effects[call.id] = _new_effect(change, call)
         if call.state == "awaiting_approval":
-            work.approvals[call.id] = _new_approval(change, call, verdict)
+            work.approvals[call.id] = _new_approval(change, call, verdict, bound)
     states = {call.state for call in work.calls}
     if "awaiting_approval" in states:
         row.state = "waiting"
@@ -84,12 +90,16 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
     return work
 
 
-def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall) -> ToolCall:
+def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall, bound: Binding | None) -> ToolCall:
     session, tool = change.session, judged.tool
     name = tool.spec.name if tool else canonical.bounded(canonical.storable_key(judged.proposed.tool), 100)
     version = tool.spec.version if tool else ""
     target = judgement.target_of(tool, judged.arguments)
-    operation = ids.operation_id(session.tenant_id, session.id, row.position, judged.proposed.call_id)
+    proposal = bound.proposal if bound else None
+    if proposal is not None:
+        operation = proposal.action_id
+    else:
+        operation = ids.operation_id(session.tenant_id, session.id, row.position, judged.proposed.call_id)
     action, intent = judgement.action_digests(
         session.tenant_id, name, version, judged.effect.value, judged.arguments, target, operation
     )
@@ -115,16 +125,24 @@ def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall)
         policy=judged.policy.name[:100],
         policy_version=judged.policy.version[:40],
         policy_digest=judgement.policy_digest(judged.policy),
+        proposal=proposal,
         created_at=change.now,
     )
     if judged.problem or judged.decision is PolicyDecision.DENY:
-        call.state, call.reason, call.finished_at = "blocked", "invalid" if judged.problem else "policy", change.now
-        call.result = results.call_result(
-            "blocked", executed=False, reason=judged.problem or judged.reason or "Not allowed."
-        )
+        _block(call, "invalid" if judged.problem else "policy", judged.problem or judged.reason or "Not allowed.")
+    elif bound and bound.reason:
+        _block(call, bound.reason, bound.why)
+    elif bound and bound.repeats:
+        call.state, call.repeats, call.finished_at = "completed", bound.repeats, change.now
+        call.result = reviewed.repeated(bound.repeats)
     else:
         call.state = "prepared" if judged.decision is PolicyDecision.ALLOW else "awaiting_approval"
     return call
+
+
+def _block(call: ToolCall, reason: str, why: str) -> None:
+    call.state, call.reason, call.finished_at = "blocked", reason, call.created_at
+    call.result = results.call_result("blocked", executed=False, reason=why)
 
 
 def _new_effect(change: Change, call: ToolCall) -> EffectRecord:
@@ -145,8 +163,12 @@ def _new_effect(change: Change, call: ToolCall) -> EffectRecord:
     )
 
 
-def _new_approval(change: Change, call: ToolCall, judged: JudgedCall) -> Approval:
+def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Binding | None) -> Approval:
+    """What a person is asked. It waits no longer than the proposal that the call is bound to is open."""
     session = change.session
+    expires_at = change.now + timedelta(seconds=judged.expires_in)
+    if bound and bound.proposal:
+        expires_at = min(expires_at, bound.proposal.expires_at)
     approval = Approval(
         id=ids.new_id(),
         tenant_id=call.tenant_id,
@@ -165,7 +187,7 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall) -> Approva
         four_eyes=judged.four_eyes,
         state="pending",
         created_at=change.now,
-        expires_at=change.now + timedelta(seconds=judged.expires_in),
+        expires_at=expires_at,
     )
     change.event(
         "tool.call.approval_requested",
@@ -175,6 +197,7 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall) -> Approva
         digest=approval.intent_digest.hex(),
         expires_at=approval.expires_at.isoformat(),
         policy=call.policy,
+        **({"action_id": call.operation_id} if call.proposal_id else {}),
     )
     return approval
 

@@ -5,7 +5,7 @@ import uuid
 from ..models import Proposal, Session
 
 
-def find_proposal(tenant: uuid.UUID | str, action_id: str) -> Proposal | None:
+def find_proposal(tenant: uuid.UUID, action_id: str) -> Proposal | None:
     """The proposal that stands under this `action_id` in the tenant, in whatever state, with its session."""
     return Proposal.objects.select_related("session").filter(tenant=tenant, action_id=action_id).first()
 

@@ -52,7 +52,7 @@ def record_proposal(
     try:
         return _record(ctx, action_id, tool, kept, digest, lifetime)
     except IntegrityError:
-        other = find_proposal(ctx.tenant, action_id)  # recorded by another session at the same moment
+        other = find_proposal(uuid.UUID(ctx.tenant), action_id)  # recorded by another session at the same moment
         if other is None:
             raise
         raise _conflict(other) from None
@@ -61,15 +61,16 @@ def record_proposal(
 def _record(
     ctx: ToolContext, action_id: str, tool: str, fields: dict[str, Any], digest: bytes, lifetime: timedelta
 ) -> Recorded:
-    running = EffectRecord.objects.filter(tenant=ctx.tenant, dispatch_id=_dispatch(ctx), state="intent_recorded")
+    tenant, dispatch = _identity(ctx)
+    running = EffectRecord.objects.filter(tenant=tenant, dispatch_id=dispatch, state="intent_recorded")
     session = running.values_list("session_id", flat=True).first()
     if session is None:
         raise _over()
-    with transition(session, tenant=uuid.UUID(ctx.tenant)) as change:
+    with transition(session, tenant=tenant) as change:
         effect = running.select_related("call__round").first()
         if effect is None:
             raise _over()
-        recorded = find_proposal(ctx.tenant, action_id)
+        recorded = find_proposal(tenant, action_id)
         if recorded is not None:
             if (recorded.session_id, recorded.tool, recorded.fields_digest) != (session, tool, digest):
                 raise _conflict(recorded)
@@ -130,9 +131,9 @@ def _lifetime(seconds: float | None) -> timedelta:
     return timedelta(seconds=min(float(seconds), MAX_APPROVAL_SECONDS))
 
 
-def _dispatch(ctx: ToolContext) -> uuid.UUID:
+def _identity(ctx: ToolContext) -> tuple[uuid.UUID, uuid.UUID]:
     try:
-        return uuid.UUID(ctx.dispatch_id)
+        return uuid.UUID(ctx.tenant), uuid.UUID(ctx.dispatch_id)
     except ValueError:
         raise _over() from None
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from ..core import clock, decisions, doorbell
+from ..core import clock, decisions, doorbell, reviewed
 from ..core.lease import due
-from ..models import Approval, Session
+from ..models import Approval, Proposal, Session
 from .beats import Waiting
 
 log = structlog.get_logger(__name__)
@@ -40,7 +41,7 @@ class Sweep:
     waiting: Waiting = field(default_factory=Waiting)
 
     def once(self) -> tuple[int, int]:
-        """(approvals expired, sessions rung for)."""
+        """(approvals and proposals expired, sessions rung for)."""
         return expire_due(), self.ring_runnable()
 
     def ring_runnable(self) -> int:
@@ -69,24 +70,32 @@ class Sweep:
 
 
 def expire_due() -> int:
-    """Expire approvals whose time is over, one transaction each. What somebody is just moving comes next time."""
+    """Expire approvals and proposals whose time is over, one transaction each.
+
+    What somebody is just moving comes next time. Approvals first: with one ends the proposal that it is bound to.
+    """
     now = clock.now()
-    rows = Approval.objects.filter(state__in=("pending", "approved"), expires_at__lte=now).order_by("expires_at")
-    over = list(rows.values_list("id", "session_id")[:BATCH])
+    approvals = Approval.objects.filter(state__in=("pending", "approved"), expires_at__lte=now)
+    proposals = Proposal.objects.filter(state="open", expires_at__lte=now)
+    return _expire_all(approvals, decisions.expire) + _expire_all(proposals, reviewed.expire_proposal)
+
+
+def _expire_all(rows: QuerySet[Any], expire: Callable[[UUID, UUID], bool]) -> int:
+    over = list(rows.order_by("expires_at").values_list("id", "session_id")[:BATCH])
     if not over:
         return 0
     with transaction.atomic():
         free = set(unlocked(Q(), {session for _, session in over}))
-    return sum(_expire(session, approval) for approval, session in over if session in free)
+    return sum(_expire(expire, session, row) for row, session in over if session in free)
 
 
-def _expire(session: UUID, approval: UUID) -> bool:
+def _expire(expire: Callable[[UUID, UUID], bool], session: UUID, row: UUID) -> bool:
     try:
-        return decisions.expire(session, approval)
+        return expire(session, row)
     except (OperationalError, InterfaceError):
         raise
     except Exception as error:
-        log.warning("sweep.not_expired", approval=str(approval), session=str(session), error=type(error).__name__)
+        log.warning("sweep.not_expired", row=str(row), session=str(session), error=type(error).__name__)
         return False
 
 

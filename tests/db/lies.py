@@ -160,6 +160,21 @@ lies(
 )
 lies("call_none_is_never_unknown", ("nothing to be unsure of", call("outcome_unknown"), {"effect_class": "none"}))
 lies(
+    "call_that_repeats_never_ran",
+    ("repeats, yet may run", call("prepared"), {"repeats_id": OTHER_ID}),
+    ("repeats, yet ran", call("completed", runs=1), {"repeats_id": OTHER_ID}),
+)
+
+
+def second_call_of_a_proposal(save: bool = True) -> models.Model:
+    first = rows.call("awaiting_approval")
+    first.proposal = rows.proposal(id=OTHER_ID, session=first.session)
+    first.save()
+    return rows.call("awaiting_approval", round=first.round, save=save)
+
+
+lies("call_one_open_of_proposal", ("two for one", second_call_of_a_proposal, {"proposal_id": OTHER_ID}))
+lies(
     "call_counters_sane",
     ("version 0", call(), {"version": 0}),
     ("fewer than no runs", call(), {"runs": -1}),
@@ -311,7 +326,15 @@ lies(
     *((f"{state} at no time", proposal(state), {"closed_at": None}) for state in states.PROPOSAL.final),
     ("open, yet closed", proposal("open"), {"closed_at": NOW}),
 )
+lies(
+    "proposal_used_by_matches",
+    ("used by nobody", proposal("used"), {"used_by_id": None}),
+    ("open, yet used", proposal("open"), {"used_by_id": OTHER_ID}),
+)
 lies("proposal_has_time", ("over as it began", proposal(), {"expires_at": NOW}))
+lies("proposal_round_not_negative", ("before the first round", proposal(), {"round_position": -1}))
+lies("proposal_is_bounded", ("too long to read", proposal(), {"fields": {"note": "x" * 50_000}}))
+lies("proposal_claims_no_other_operation", ("of another call", proposal(), {"action_id": "op_0f"}))
 
 # ---- question ----
 
