@@ -1,4 +1,6 @@
-"""The demo's agent: it reads what a person types, asks for a refund, and says truthfully what became of it."""
+"""The demo's agents. `refunds` reads what a person types, asks for refunds, and says truthfully what became of them;
+`drift` (drift.py) corrects what has drifted.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,8 @@ from cayu_runtime import (
     Turn,
 )
 from cayu_runtime.policies import RequireApproval
+
+from .drift import DRIFT
 
 FAULTS = {
     "lose the answer": "drop_after_commit",
@@ -120,6 +124,8 @@ def _said(outcome: Outcome) -> str:
     reason = outcome.content.strip() or outcome.status
     return f"No refund was made ({outcome.status}). {reason}"
 
+
+__all__ = ["DRIFT", "REFUNDS"]
 
 REFUNDS = Agent(
     name="refunds",

@@ -12,19 +12,26 @@ request that is killed half way leaves nothing half done.
     GET  /refunds?key=K      200 {"found": true, "refund": {…}} or 404 {"found": false, "barred": bool}
     GET  /refunds?order_id=O {"refunds": […]}, newest first, at most 100
     POST /bars               {"idempotency_key": K}; 200 {"barred": true}, or 409 with the refund that stands under it
+    GET  /targets?name=T     {"target": T, "observation": N, "drifted": bool}; N is new each time
+    POST /changes            {"action_id", "target", "reason"}; 201 applied, 200 the recorded one, 409 other fields
+    GET  /changes?action_id=A  200 {"found": true, "target": T, "drifted": bool} as of now, or 404 {"found": false}
+    POST /drifts             {"target": T}; lets it drift again
     GET  /                   a page for people          GET /health
 
 The header ``X-Ledger-Fault`` makes one booking misbehave: ``drop_before_commit`` and ``drop_after_commit`` reset the
 connection without an answer, ``error_before`` and ``error_after`` answer 500, ``slow:SECONDS`` answers late (after the
 commit, at most 120 s).
 
-An independent observer may read these two tables of the file:
+An independent observer may read these tables of the file:
 
 ``refunds``   one row for each refund that was booked: refund_id, idempotency_key (unique), order_id, amount (with two
               decimals), reason, booked_at (UTC, ISO 8601).
 ``requests``  one row for each POST /refunds that arrived whole, committed before anything else is done with it,
               whatever came of it: id (order of arrival), idempotency_key, order_id, fault (each NULL if absent or
               unreadable), arrived_at. No second row means that no second request arrived.
+``changes``   one row for each change that was applied: action_id (unique), target, reason, applied_at.
+``steps``     what was done to targets, in order: id, kind (observed, apply_started, apply_finished, verified), target,
+              action_id, at.
 """
 
 import argparse
@@ -39,7 +46,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -48,6 +55,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from cayu_project.demo.ledger_file import BadRequest, Ledger, Order, Refund, text_field
+from cayu_project.demo.ledger_targets import Change, Targets, target_name
 
 MAX_BODY = 16 * 1024
 MAX_DISCARDED_BODY = 1024 * 1024
@@ -79,6 +87,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], ledger: Ledger) -> None:
         self.ledger = ledger
+        self.targets = Targets(ledger.path)
         self.stopping = threading.Event()
         super().__init__(address, Handler)
 
@@ -120,12 +129,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def _get(self, path: str, query: str) -> None:
         if path == "/":
-            self._send(200, "text/html; charset=utf-8", page(self.server.ledger.newest()))
+            self._send(200, "text/html; charset=utf-8", page(self.server.ledger.newest(), self.server.targets.newest()))
         elif path == "/health":
             self.server.ledger.ping()
             self._json(200, {"status": "ok"})
         elif path == "/refunds":
             self._search(parse_qs(query, keep_blank_values=True))
+        elif path == "/targets":
+            self._json(200, self.server.targets.observe(target_name(_only(query, "name"))))
+        elif path == "/changes":
+            self._json(*self.server.targets.verify(_only(query, "action_id")))
         else:
             self._json(404, {"error": "There is no such address here."})
 
@@ -134,6 +147,11 @@ class Handler(BaseHTTPRequestHandler):
             self._book()
         elif path == "/bars":
             self._bar()
+        elif path == "/changes":
+            self._json(*self.server.targets.apply(Change.parse(_fields(self._body()))))
+        elif path == "/drifts":
+            self.server.targets.drift(target_name(_fields(self._body()).get("target")))
+            self._json(200, {"drifted": True})
         else:
             self._json(404, {"error": "There is no such address here."})
 
@@ -237,6 +255,14 @@ def _fields(body: bytes | None) -> dict[str, Any]:
     return fields
 
 
+def _only(query: str, name: str) -> str:
+    """The value of the one parameter that is asked for."""
+    asked = parse_qs(query, keep_blank_values=True)
+    if set(asked) != {name}:
+        raise BadRequest(f"Ask with ?{name}= alone.")
+    return asked[name][0]
+
+
 def _order_id_of(body: bytes | None) -> str | None:
     try:
         return text_field(_fields(body), "order_id", limit=100)
@@ -250,13 +276,9 @@ def _checked_key(key: Any) -> str:
     return key
 
 
-def page(refunds: list[Refund]) -> str:
-    columns = ("Booked at", "Order", "Amount", "Reason", "Refund")
-    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
-    rows = "\n".join(
-        "<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in _cells(refund)) + "</tr>" for refund in refunds
-    )
-    table = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+def page(refunds: Sequence[Refund], changes: Sequence[tuple[str, Change]] = ()) -> str:
+    booked = _table(("Booked at", "Order", "Amount", "Reason", "Refund"), [_refund_cells(refund) for refund in refunds])
+    applied = _table(("Applied at", "Target", "Reason", "Action"), [_change_cells(*change) for change in changes])
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -269,16 +291,31 @@ def page(refunds: list[Refund]) -> str:
 <main>
 <h1>Demo ledger</h1>
 <p>The refunds that were really booked, newest first. Reload the page to see what is new.</p>
-{table if refunds else "<p>No refund has been booked yet.</p>"}
+{booked if refunds else "<p>No refund has been booked yet.</p>"}
+<h2>Changes</h2>
+{applied if changes else "<p>No change has been applied yet.</p>"}
 </main>
 </body>
 </html>
 """
 
 
-def _cells(refund: Refund) -> tuple[str, ...]:
-    booked_at = datetime.fromisoformat(refund.booked_at).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return booked_at, refund.order_id, refund.amount, refund.reason, refund.refund_id
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    head = "".join(f'<th scope="col">{column}</th>' for column in columns)
+    body = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def _refund_cells(refund: Refund) -> tuple[str, ...]:
+    return _moment(refund.booked_at), refund.order_id, refund.amount, refund.reason, refund.refund_id
+
+
+def _change_cells(applied_at: str, change: Change) -> tuple[str, ...]:
+    return _moment(applied_at), change.target, change.reason, change.action_id
+
+
+def _moment(text: str) -> str:
+    return datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def serve(server: Server) -> None:

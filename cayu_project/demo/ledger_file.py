@@ -84,18 +84,20 @@ def _amount(value: Any) -> str:
     return f"{Decimal(value):.2f}"
 
 
-def _now() -> str:
+def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-class Ledger:
-    """The file, and every statement on it. Safe to use from any thread; each call opens its own connection."""
+class File:
+    """The file. Safe to use from any thread; each call opens its own connection."""
+
+    schema: str
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(SCHEMA)
+            connection.executescript(self.schema)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -115,6 +117,12 @@ class Ledger:
             yield connection
             connection.execute("COMMIT")
 
+
+class Ledger(File):
+    """Refunds, and every statement about them."""
+
+    schema = SCHEMA
+
     def ping(self) -> None:
         with self._connection() as connection:
             connection.execute("SELECT 1 FROM refunds LIMIT 1")
@@ -123,7 +131,7 @@ class Ledger:
         with self._writing() as connection:
             connection.execute(
                 "INSERT INTO requests (idempotency_key, order_id, fault, arrived_at) VALUES (?, ?, ?, ?)",
-                (key, order_id, fault, _now()),
+                (key, order_id, fault, utc_now()),
             )
 
     def book(self, key: str, order: Order) -> tuple[int, dict[str, Any]]:
@@ -135,7 +143,7 @@ class Ledger:
                 return 409, {"error": "This Idempotency-Key was used for another refund. Use a new key."}
             if _is_barred(connection, key):
                 return 410, {"error": "This Idempotency-Key is barred and can never be booked. Use a new key."}
-            refund = Refund(f"rf_{uuid.uuid4().hex}", key, order.order_id, order.amount, order.reason, _now())
+            refund = Refund(f"rf_{uuid.uuid4().hex}", key, order.order_id, order.amount, order.reason, utc_now())
             connection.execute(
                 "INSERT INTO refunds (refund_id, idempotency_key, order_id, amount, reason, booked_at)"
                 " VALUES (:refund_id, :idempotency_key, :order_id, :amount, :reason, :booked_at)",
@@ -149,7 +157,7 @@ class Ledger:
             refund = _find(connection, key)
             if refund is None:
                 connection.execute(
-                    "INSERT OR IGNORE INTO bars (idempotency_key, barred_at) VALUES (?, ?)", (key, _now())
+                    "INSERT OR IGNORE INTO bars (idempotency_key, barred_at) VALUES (?, ?)", (key, utc_now())
                 )
             return refund
 
