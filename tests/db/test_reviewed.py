@@ -1,0 +1,386 @@
+"""Reviewed actions through the machine: what is bound to a proposal, and what a second call under its action_id gets.
+
+The downstream system counts. C18 and A10 name the cases.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from cayu_review.policies import ReviewedAction
+from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, ToolEffect
+from cayu_runtime.core import canonical, clock
+from cayu_runtime.errors import ProposalConflict
+from cayu_runtime.models import Approval, EffectRecord, Proposal, Session, ToolCall
+from cayu_runtime.services.session import interrupt_session
+from cayu_runtime.worker import sweep
+from tests import rows
+from tests.machine import Machine
+from tests.reviewing import FIELDS, VERIFY, Operator, act, propose
+
+pytestmark = pytest.mark.django_db(transaction=True)  # the recording tool writes from its own thread
+
+
+@pytest.fixture
+def machine(transactional_db: None, settings: Settings) -> Machine:
+    settings.CAYU_AUTHORITY = "tests.machine.Everybody"
+    return Machine()
+
+
+def waiting(machine: Machine, operator: Operator) -> tuple[Session, Approval]:
+    session = machine.start(operator.agent)
+    (approval,) = machine.approvals(session)
+    return session, approval
+
+
+def actions(machine: Machine, session: Session) -> list[ToolCall]:
+    return [call for call in machine.calls(session) if call.tool == "apply_change"]
+
+
+def proposal() -> Proposal:
+    return Proposal.objects.get()
+
+
+def reason(call: ToolCall) -> str:
+    return str((call.result or {}).get("reason", ""))
+
+
+# ---- what is bound ----
+
+
+def test_a_proposal_and_its_action_in_one_round_are_refused(machine: Machine) -> None:  # A10
+    operator = Operator([propose(), act()])
+    session = machine.start(operator.agent)
+    (call,) = actions(machine, session)
+    assert (call.state, call.reason, call.proposal_id) == ("blocked", "policy", None)
+    assert "both in one round are refused" in reason(call)
+    assert (session.state, operator.apply.count) == ("completed", 0)
+    assert proposal().state == "open"
+
+
+def test_what_was_refused_in_its_own_round_may_be_asked_for_in_the_next(machine: Machine) -> None:
+    operator = Operator([propose(), act()], [act()])
+    session, approval = waiting(machine, operator)
+    assert [call.state for call in actions(machine, session)] == ["blocked", "awaiting_approval"]
+    machine.decide(approval, "approve")
+    machine.run(session)
+    assert operator.apply.count == 1
+
+
+@pytest.mark.parametrize(
+    "asked, why",
+    [
+        (act(target="other"), "differs from proposal 'change-0001' in: target"),
+        (act(target="other", reason="routine"), "in: reason, target"),
+        (act(action_id="change-0002"), "recorded no proposal 'change-0002'"),
+    ],
+)
+def test_a_call_that_differs_from_its_proposal_is_refused(machine: Machine, asked: Any, why: str) -> None:
+    operator = Operator([propose()], [asked])
+    session = machine.start(operator.agent)
+    (call,) = actions(machine, session)
+    assert (call.state, call.reason) == ("blocked", "policy")
+    assert why in reason(call)
+    assert (session.state, operator.apply.count) == ("completed", 0)
+    assert Approval.objects.count() == EffectRecord.objects.filter(tool="apply_change").count() == 0
+
+
+def test_an_approval_waits_no_longer_than_its_proposal_is_open(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], lifetime=60)
+    _, approval = waiting(machine, operator)
+    assert approval.expires_at == proposal().expires_at
+
+
+def test_what_was_reviewed_is_used_once_with_the_dispatch(machine: Machine) -> None:
+    operator = Operator([propose()], [act(), VERIFY])
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    assert proposal().state == "open"
+    machine.run(session)
+    effect = EffectRecord.objects.get(call=approval.call)
+    assert (effect.operation_id, effect.state) == ("change-0001", "completed")
+    assert (proposal().state, proposal().used_by) == ("used", approval.call)
+    assert [event for event in machine.events(session) if event.startswith("proposal")] == ["proposal.recorded"]
+
+
+def test_the_model_is_told_that_a_proposal_is_on_record(machine: Machine) -> None:
+    operator = Operator([propose()])
+    machine.start(operator.agent)
+    told = operator.requests[-1].outcomes[0].details["structured"]
+    assert told["fields"] == FIELDS
+    assert told["digest"] == canonical.digest(FIELDS).hex() == proposal().fields_digest.hex()
+
+
+# ---- the same action_id again (C18) ----
+
+
+def test_the_same_proposal_again_is_the_same_record(machine: Machine) -> None:
+    operator = Operator([propose()], [propose()])
+    session = machine.start(operator.agent)
+    assert [call.state for call in machine.calls(session)] == ["completed", "completed"]
+    assert proposal().fields == FIELDS
+    assert machine.events(session).count("proposal.recorded") == 1
+
+
+def test_other_fields_under_the_same_action_id_are_a_conflict(machine: Machine) -> None:
+    operator = Operator([propose()], [propose(target="other")])
+    session = machine.start(operator.agent)
+    second = machine.calls(session)[1]
+    assert (second.state, second.result["executed"]) == ("failed", False)  # type: ignore[index]
+    assert second.result["structured"] == {"recorded": False, "code": "proposal_conflict"}  # type: ignore[index]
+    assert proposal().fields == FIELDS
+
+
+def test_another_session_gets_a_conflict_at_recording_and_cannot_act(machine: Machine) -> None:
+    machine.start(Operator([propose()], name="first").agent)
+    operator = Operator([propose()], [act()], name="second")
+    session = machine.start(operator.agent)
+    recorded, action = machine.calls(session)
+    assert recorded.result["structured"]["code"] == "proposal_conflict"  # type: ignore[index]
+    assert (action.state, action.reason) == ("blocked", "policy")
+    assert "This session recorded no proposal" in reason(action)
+
+
+def test_another_tenant_may_use_the_same_action_id(machine: Machine) -> None:
+    machine.start(Operator([propose()], name="first").agent)
+    other = Machine()
+    session = other.start(Operator([propose()], [act()], name="second").agent)
+    assert session.interruption == "approval_required"
+
+
+def test_after_completion_the_recorded_outcome_is_repeated_and_nothing_is_sent(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], [act()])
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    machine.run(session)
+    first, again = actions(machine, session)
+    assert (again.state, again.decision, again.repeats) == ("completed", "require_approval", first.effect)
+    assert again.result == {**(first.result or {}), "replayed": True}
+    assert not EffectRecord.objects.filter(call=again).exists()
+    assert not Approval.objects.filter(call=again).exists()
+    assert (operator.apply.count, again.runs, session.state) == (1, 0, "completed")
+
+
+def test_twice_in_one_round_the_second_is_linked(machine: Machine) -> None:
+    operator = Operator([propose()], [act(), act()])
+    session, approval = waiting(machine, operator)
+    first, second = actions(machine, session)
+    assert (first.state, second.state, second.reason) == ("awaiting_approval", "blocked", "linked")
+    machine.decide(approval, "approve")
+    machine.run(session)
+    assert (operator.apply.count, session.state) == (1, "completed")
+
+
+@pytest.mark.parametrize("state", ["intent_recorded", "outcome_unknown", "manual_review", "safe_to_retry"])
+def test_while_its_effect_is_open_a_call_is_linked(machine: Machine, state: str) -> None:
+    operator = Operator([propose()], [act()])
+    session = machine.start(operator.agent, run=False)
+    recorded = recorded_before(session, "used", state)
+    machine.run(session)
+    call = actions(machine, session)[0]
+    assert (call.state, call.reason, call.proposal) == ("blocked", "linked", recorded)
+    assert f"under way already ({state})" in reason(call)
+    assert operator.apply.count == 0
+
+
+@pytest.mark.parametrize("state", ["rejected", "abandoned"])
+def test_when_its_effect_is_closed_otherwise_a_new_action_id_is_needed(machine: Machine, state: str) -> None:
+    operator = Operator([propose()], [act()])
+    session = machine.start(operator.agent, run=False)
+    recorded_before(session, "used", state)
+    machine.run(session)
+    call = actions(machine, session)[0]
+    assert (call.state, call.reason) == ("blocked", "policy")
+    assert "Propose under a new action_id." in reason(call)
+    assert operator.apply.count == 0
+
+
+def recorded_before(session: Session, state: str, effect: str) -> Proposal:
+    """A proposal of an earlier round, whose action has an effect in this state. Its rounds are over."""
+    digest = canonical.digest(FIELDS)
+    before = rows.tool_round("settled", session=session, position=100)
+    unknown = effect in ("outcome_unknown", "manual_review", "safe_to_retry")
+    call = rows.call(
+        "failed" if effect != "intent_recorded" else "completed",
+        round=before,
+        tool="apply_change",
+        operation_id="change-0001",
+        reason="abandoned" if unknown else "",
+    )
+    made = rows.proposal(
+        state, session=session, action_id="change-0001", tool="apply_change", fields=FIELDS, fields_digest=digest,
+        round_position=0, used_by=call,
+    )  # fmt: skip
+    ToolCall.objects.filter(pk=call.pk).update(proposal=made)
+    rows.effect(effect, call=call)
+    return made
+
+
+# ---- withdrawn and expired ----
+
+
+def test_a_denied_action_withdraws_its_proposal(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], [act()])
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "deny")
+    machine.run(session)
+    assert (proposal().state, proposal().reason) == ("withdrawn", "Denied by bob. Reason: seen")
+    again = actions(machine, session)[1]
+    assert (again.state, again.reason) == ("blocked", "policy")
+    assert "is withdrawn. Propose under a new action_id." in reason(again)
+    assert (operator.apply.count, session.state) == (0, "completed")
+
+
+def test_a_stopped_session_withdraws_what_its_calls_were_bound_to(machine: Machine) -> None:
+    session, _ = waiting(machine, Operator([propose()], [act()]))
+    interrupt_session(machine.tenant, machine.alice, session.session_id, reason="not now")
+    assert proposal().state == "withdrawn"
+    assert "proposal.withdrawn" in machine.events(session)
+
+
+def test_an_approval_that_ran_out_withdraws_its_proposal(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], policy=reviewed_with(expires_in=5))
+    waiting(machine, operator)
+    with clock.shifted(timedelta(seconds=6)):
+        assert sweep.expire_due() == 1
+    assert proposal().state == "withdrawn"
+    assert operator.apply.count == 0
+
+
+def test_a_proposal_whose_time_is_over_is_expired_by_the_sweep_with_the_approval_bound_to_it(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], lifetime=60)
+    session, approval = waiting(machine, operator)
+    assert sweep.expire_due() == 0
+    with clock.shifted(timedelta(seconds=61)):
+        assert sweep.expire_due() == 1
+        assert sweep.expire_due() == 0
+    approval.refresh_from_db()
+    assert (approval.state, proposal().state) == ("expired", "expired")
+    assert machine.events(session).count("proposal.expired") == 1
+
+
+def test_a_proposal_that_nothing_used_in_time_is_expired_by_the_sweep(machine: Machine) -> None:
+    machine.start(Operator([propose()], lifetime=60).agent)
+    with clock.shifted(timedelta(seconds=61)):
+        assert sweep.expire_due() == 1
+    assert (proposal().state, proposal().used_by) == ("expired", None)
+
+
+def test_an_expired_proposal_authorises_nothing_even_before_the_sweep(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], lifetime=60)
+    session = machine.start(operator.agent, run=False)
+    seen: list[bool] = []
+    rule = operator.rule
+
+    def late(turn: Any) -> Any:
+        if turn.outcomes and not seen:
+            seen.append(True)
+            Proposal.objects.update(created_at=rows.NOW - timedelta(days=2), expires_at=rows.NOW - timedelta(days=1))
+        return rule(turn)
+
+    object.__setattr__(operator.agent, "model", late)
+    machine.run(session)
+    (call,) = actions(machine, session)
+    assert (call.state, call.reason) == ("blocked", "policy")
+    assert "is expired" in reason(call)
+
+
+# ---- between what the policy read and what the rows say ----
+
+
+class Reading:
+    """The reviewed-action policy, with something that happens right after it has read."""
+
+    def __init__(self, inner: Any, then: Any) -> None:
+        self.inner, self.then = inner, then
+
+    @property
+    def identity(self) -> PolicyIdentity:
+        identity: PolicyIdentity = self.inner.identity
+        return identity
+
+    def authorize(self, request: PolicyRequest) -> PolicyResult:
+        answer: PolicyResult = self.inner.authorize(request)
+        if answer.reviewed is not None:
+            self.then()
+        return answer
+
+
+def reviewed_with(**options: Any) -> Any:
+    return ReviewedAction(("apply_change",), ("record_proposal", "verify_change"), four_eyes=False, **options)
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ({"state": "withdrawn", "closed_at": rows.NOW}, "is withdrawn"),
+        ({"fields": {**FIELDS, "target": "other"}}, "not what the policy read"),
+        ({"tool": "another"}, "not what the policy read"),
+        ({"round_position": 7}, "in one round"),
+    ],
+)
+def test_a_proposal_that_changed_after_the_policy_read_it_binds_nothing(
+    machine: Machine, change: dict[str, Any], why: str
+) -> None:
+    policy = Reading(reviewed_with(), lambda: Proposal.objects.update(**change))
+    operator = Operator([propose()], [act()], policy=policy)
+    session = machine.start(operator.agent)
+    (call,) = actions(machine, session)
+    assert (call.state, call.reason) == ("blocked", "policy")
+    assert why in reason(call)
+    assert Approval.objects.count() == 0
+    assert operator.apply.count == 0
+
+
+def test_a_policy_cannot_bind_a_call_to_the_proposal_of_another_session(machine: Machine) -> None:
+    machine.start(Operator([propose()], name="first").agent)
+    digest = canonical.digest(FIELDS).hex()
+
+    class Careless(Reading):
+        def authorize(self, request: PolicyRequest) -> PolicyResult:
+            if request.tool == "record_proposal":
+                return PolicyResult(PolicyDecision.ALLOW)
+            return PolicyResult(PolicyDecision.ALLOW, reviewed=Reviewed("change-0001", digest))
+
+    operator = Operator([act()], name="second", policy=Careless(reviewed_with(), None))
+    session = machine.start(operator.agent)
+    (call,) = actions(machine, session)
+    assert (call.state, call.proposal_id, operator.apply.count) == ("blocked", None, 0)
+
+
+def test_a_call_that_is_no_longer_what_was_reviewed_cannot_be_approved(machine: Machine) -> None:
+    operator = Operator([propose()], [act()])
+    session, approval = waiting(machine, operator)
+    Proposal.objects.update(fields={**FIELDS, "target": "other"})
+    with pytest.raises(ProposalConflict, match="can't be approved"):
+        machine.decide(approval, "approve")
+    machine.decide(approval, "deny")
+    machine.run(session)
+    assert operator.apply.count == 0
+
+
+def test_a_proposal_that_is_withdrawn_between_decision_and_dispatch_stops_the_call(machine: Machine) -> None:
+    operator = Operator([propose()], [act()])
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    Proposal.objects.update(state="withdrawn", closed_at=rows.NOW)
+    machine.run(session)
+    approval.refresh_from_db()
+    call = actions(machine, session)[0]
+    assert (approval.state, call.state, operator.apply.count) == ("void", "blocked", 0)
+    assert call.effect.state == "abandoned"
+
+
+def test_a_reviewed_call_of_an_external_tool_keeps_its_operation_when_its_outcome_is_unknown(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], effect=ToolEffect.EXTERNAL)
+    operator.system.breaks = True
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    machine.run(session)
+    effect = EffectRecord.objects.get(call=approval.call)
+    assert (effect.state, effect.operation_id, proposal().state) == ("outcome_unknown", "change-0001", "used")
+    assert session.interruption == "effect_outcome_unknown"
