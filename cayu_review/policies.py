@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,18 @@ from uuid import UUID
 
 import rfc8785
 
-from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed
+from cayu_runtime import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, Tool
 from cayu_runtime.models import Proposal
+from cayu_runtime.policies.parameters import (
+    MAX_APPROVAL_SECONDS,
+    check_seconds,
+    check_texts,
+    check_tool_name,
+    check_tools,
+    fits,
+    identity_of,
+    set_tuple,
+)
 from cayu_runtime.selectors.proposal import find_proposal
 
 
@@ -22,7 +31,7 @@ class ReviewedAction:
 
     Tools in `allows` need nobody, such as the one that records and those that read; every other tool is denied.
     `expires_in` (seconds) bounds how long it may wait, never longer than its proposal is open. `four_eyes` None means
-    the default of the tool's effect class: on for EXTERNAL. ValueError when it can't work as it is constructed.
+    the default of the tool's effect class: on for EXTERNAL. What can't work raises when it is built, and says the fix.
     """
 
     tools: tuple[str, ...]
@@ -33,32 +42,33 @@ class ReviewedAction:
     version: str = "1"
 
     def __post_init__(self) -> None:
-        for name, listed in (("tools", self.tools), ("allows", self.allows)):
-            if not isinstance(listed, tuple) or not all(isinstance(tool, str) and tool for tool in listed):
-                raise ValueError(f"ReviewedAction: {name} is a tuple of tool names, not {listed!r}.")
-        if not self.tools:
-            raise ValueError("ReviewedAction: name at least one tool whose calls must be proposed first.")
+        check_tools(self)
+        check_texts(self)
+        set_tuple(self, "allows")
+        for name in self.allows:
+            check_tool_name(self, name)
         both = sorted(set(self.tools) & set(self.allows))
         if both:
             raise ValueError(f"ReviewedAction: {both[0]!r} is both reviewed and allowed. Choose one.")
-        seconds = self.expires_in
-        if seconds is not None and (isinstance(seconds, bool) or not math.isfinite(seconds) or seconds <= 0):
-            raise ValueError(f"ReviewedAction: expires_in is a number of seconds above 0, not {seconds!r}.")
+        if self.expires_in is not None:
+            check_seconds(self, "expires_in", MAX_APPROVAL_SECONDS)
+        if not isinstance(self.four_eyes, bool | None):
+            raise TypeError("ReviewedAction: four_eyes is True, False or None (the default of the effect class).")
 
     @property
     def identity(self) -> PolicyIdentity:
-        parameters = {
-            "tools": list(self.tools),
-            "allows": list(self.allows),
-            "expires_in": self.expires_in,
-            "four_eyes": self.four_eyes,
-        }
-        return PolicyIdentity("reviewed_action", self.version, parameters)
+        return identity_of(self, "reviewed_action")
+
+    def covers(self, agent: Agent, tool: Tool) -> bool:
+        return fits((*self.tools, *self.allows), tool.spec.name)
+
+    def names(self) -> frozenset[str]:
+        return frozenset((*self.tools, *self.allows))
 
     def authorize(self, request: PolicyRequest) -> PolicyResult:
-        if request.tool in self.allows:
-            return PolicyResult(PolicyDecision.ALLOW)
-        if request.tool not in self.tools:
+        if not fits(self.tools, request.tool):
+            if fits(self.allows, request.tool):
+                return PolicyResult(PolicyDecision.ALLOW)
             return _denied(f"{request.tool} is outside of what this agent may do.")
         action_id = request.arguments.get("action_id")
         if not isinstance(action_id, str):

@@ -1,6 +1,7 @@
 """How a composition asks its parts: each on its own copy of the request, an async one not for ever; a failure denies.
 
-What is answered is rebuilt, never passed on: only a decision, a reason, a time limit and four eyes come out.
+What is answered is rebuilt, never passed on: only a decision, a reason, a time limit, four eyes and the reviewed
+proposal come out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..contracts import Guard, PolicyDecision, PolicyRequest, PolicyResult, ToolPolicy
+from ..contracts import Guard, PolicyDecision, PolicyRequest, PolicyResult, Reviewed, ToolPolicy
 
 DEFAULT_SECONDS = 10.0
 """How long an async part may take, if its composition does not say otherwise."""
@@ -76,8 +77,10 @@ def _sound(policy: Any, said: Any) -> PolicyResult:
     decision, reason, seconds, four_eyes = said.decision, said.reason, said.expires_in, said.four_eyes
     if not isinstance(reason, str) or not isinstance(four_eyes, bool | None):
         return deny(f"{type(policy).__name__} gave a reason or four_eyes of a wrong type; that denies.")
+    if not isinstance(said.reviewed, Reviewed | None):
+        return deny(f"{type(policy).__name__} named a reviewed proposal of a wrong type; that denies.")
     if seconds is None or (_is_number(seconds) and math.isfinite(seconds) and seconds > 0):
-        return PolicyResult(decision, reason, seconds, four_eyes)
+        return PolicyResult(decision, reason, seconds, four_eyes, said.reviewed)
     return deny(f"{type(policy).__name__} set no usable time limit; that denies.")
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 
 from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
 from ..contracts.policy import coverage_of, names_of
-from .asking import DEFAULT_SECONDS, ask
+from .asking import DEFAULT_SECONDS, ask, deny
 from .parameters import check_policy, check_seconds, check_version, identity_of, set_tuple
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
@@ -19,7 +19,8 @@ class Strictest:
     """Each of `policies` is asked. One that denies denies; else one that wants a person has its way; else it's allowed.
 
     Of several approvals the shortest time limit holds (none said: 7 days), and four eyes if one says so, unless all say
-    no the default of the effect class. An async policy may take `seconds`.
+    no the default of the effect class. The call is bound to the proposal that one of them compared it with, never to
+    two. An async policy may take `seconds`.
     """
 
     policies: tuple[ToolPolicy, ...]
@@ -61,9 +62,13 @@ def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
     for answer in answers:
         if answer.decision is PolicyDecision.DENY:
             return answer
+    reviewed = {answer.reviewed for answer in answers if answer.reviewed is not None}
+    if len(reviewed) > 1:
+        return deny("The policies compared the call with different proposals; that denies.")
+    proposal = next(iter(reviewed), None)
     asking = [answer for answer in answers if answer.decision is PolicyDecision.REQUIRE_APPROVAL]
     if not asking:
-        return answers[0]
+        return replace(answers[0], reviewed=proposal)
     limits = [answer.expires_in for answer in asking]
     said = [DEFAULT_APPROVAL_SECONDS if limit is None else limit for limit in limits]
     four_eyes = {answer.four_eyes for answer in asking}
@@ -72,4 +77,5 @@ def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
         " ".join(dict.fromkeys(answer.reason for answer in asking if answer.reason)),
         None if limits == [None] * len(limits) else min(said),
         True if True in four_eyes else (None if None in four_eyes else False),
+        proposal,
     )
