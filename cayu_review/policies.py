@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
-
-import rfc8785
 
 from cayu_runtime import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, Tool
 from cayu_runtime.models import Proposal
@@ -22,6 +18,8 @@ from cayu_runtime.policies.parameters import (
     set_tuple,
 )
 from cayu_runtime.selectors.proposal import find_proposal
+
+from .compare import differing_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +96,6 @@ def _difference(proposal: Proposal, request: PolicyRequest) -> str:
     if proposal.state in ("withdrawn", "expired"):
         return f"Proposal {proposal.action_id!r} is {proposal.state}. Propose under a new action_id."
     return ""
-
-
-def differing_fields(fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """The names of what is not exactly equal as JSON, type included, or stands on one side alone; sorted."""
-    return sorted(name for name in set(fields) | set(arguments) if _exact(fields, name) != _exact(arguments, name))
-
-
-def _exact(values: Mapping[str, Any], name: str) -> bytes | None:
-    return rfc8785.dumps(values[name]) if name in values else None
 
 
 def _denied(reason: str) -> PolicyResult:

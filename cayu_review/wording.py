@@ -123,6 +123,8 @@ def call_words(call: ToolCall) -> Words:
         return Words("Approved, not dispatched yet" if gated else "Allowed, not started yet", "wait")
     if call.state == "dispatched" and effect is not None and effect.state == "receipted":
         return EFFECT_WORDS["receipted"]
+    if call.repeats_id is not None:
+        return Words("Answered with the recorded outcome; nothing was sent", "still")
     if call.state == "completed":
         return Words("Done", "good") if effect is None else _done(effect)
     if call.state == "failed":

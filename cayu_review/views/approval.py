@@ -18,6 +18,7 @@ from cayu_runtime.selectors.approval import find_approval, next_waiting
 from cayu_runtime.services.approval import decide_approval
 
 from ..actors import Member
+from ..compare import differing_fields, pairs
 from ..exact import rows
 from ..wording import approval_words
 from .pages import draft_of, members_only, page
@@ -92,19 +93,35 @@ def _show(
     now = timezone.now()
     decidable = found.state == "pending" and found.expires_at > now
     refusal = _refusal(member, found)
+    beside = _beside_proposal(found)
     context: dict[str, Any] = {
         "approval": found,
         "arguments": rows(found.call.arguments),
+        **beside,
         "decidable": decidable,
         "refusal": refusal,
         "confirms": found.effect_class == "external",
-        "confirming": confirming and decidable and not refusal,
+        "confirming": confirming and decidable and not refusal and not beside["blocked"],
         "problem": problem,
         "conflict": conflict,
         "draft": draft,
         "words": approval_words(found, now),
     }
     return page(request, member, "review/approval.html", context, status)
+
+
+def _beside_proposal(found: Approval) -> dict[str, Any]:
+    """A reviewed call beside its proposal, key by key; `blocked` says why it can't be approved as what was reviewed."""
+    call, proposal = found.call, found.call.proposal
+    if proposal is None:
+        return {"proposal": None, "blocked": ""}
+    differing = differing_fields(proposal.fields, call.arguments)
+    blocked = ""
+    if differing:
+        blocked = f"The call differs from its proposal in: {', '.join(differing)}. It cannot be approved."
+    elif found.state == "pending" and proposal.state != "open":
+        blocked = f"Its proposal is {proposal.state}. It cannot be approved."
+    return {"proposal": proposal, "pairs": pairs(proposal.fields, call.arguments), "blocked": blocked}
 
 
 def _refusal(member: Member, found: Approval) -> str:

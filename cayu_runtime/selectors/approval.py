@@ -55,7 +55,7 @@ def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID]
 
 
 def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
-    rows = Approval.objects.select_related("call", "call__effect", "session", "decided_by")
+    rows = Approval.objects.select_related("call", "call__effect", "call__proposal", "session", "decided_by")
     return rows.filter(tenant=tenant, pk=approval_id).first()
 
 

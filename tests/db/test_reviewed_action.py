@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cayu_review.policies import ReviewedAction, differing_fields
+from cayu_review.compare import differing_fields
+from cayu_review.policies import ReviewedAction
 from cayu_review.tools import RecordProposal
 from cayu_runtime import (
     Agent,
