@@ -79,5 +79,6 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "start_session": may_take_part,
     "interrupt_session": may_interrupt,
     "decide": may_decide,
+    "revoke": may_decide,
     "pause_dispatch": may_pause_dispatch,
 }

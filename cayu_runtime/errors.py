@@ -74,6 +74,12 @@ class ProposalConflict(Conflict):
     code = "proposal_conflict"
 
 
+class HeldAction(Conflict):
+    """An equal action is uncertain. `details["held_by"]` is its effect, which must be settled first."""
+
+    code = "held"
+
+
 class IllegalMove(RuntimeError):
     """A move that `core/states.py` does not list. A fault of the program, never of its input."""
 

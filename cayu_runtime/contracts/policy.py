@@ -60,7 +60,8 @@ class PolicyResult:
     """A policy's answer for one call.
 
     `expires_in` (seconds) bounds how long an approval may wait, 7 days by default and 30 at most. `four_eyes` None
-    means the default of the effect class: on for EXTERNAL. `reviewed` binds the call to a recorded proposal.
+    means the default of the effect class: on for EXTERNAL. `reviewed` binds the call to a recorded proposal. With
+    `editable` the approver may change the arguments before approving; a reviewed action never is.
     """
 
     decision: PolicyDecision
@@ -68,6 +69,7 @@ class PolicyResult:
     expires_in: float | None = None
     four_eyes: bool | None = None
     reviewed: Reviewed | None = None
+    editable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

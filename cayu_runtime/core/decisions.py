@@ -10,9 +10,10 @@ from datetime import datetime
 from uuid import UUID
 
 from ..contracts import Actor
-from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, NotFound, StaleVersion
+from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, HeldAction, NotFound, StaleVersion
 from ..models import Approval, Decision, EffectRecord
-from . import ids, results, reviewed
+from . import edits, ids, repetition, results, reviewed
+from .edits import Edited
 from .endings import OpenRound, abandon_effect
 from .routing import load_round, place_session, settle_round
 from .states import LEASED
@@ -23,12 +24,18 @@ MAX_REASON = 2000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A person's answer: the verdict, what they saw (`version`, `digest`), and why."""
+    """A person's answer: the verdict, what they saw (`version`, `digest`), why, and what they changed before."""
 
     verdict: str
     version: int
     digest: bytes
     reason: str = ""
+    edited: Edited | None = None
+
+    @property
+    def decides(self) -> tuple[int, bytes]:
+        """Version and digest of what the answer is about: an edit is the next version."""
+        return (self.version + 1, self.edited.intent_digest) if self.edited else (self.version, self.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,38 +61,91 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             return DigestMismatch(
                 "The digest is not that of the request. Decide from the page or the API's own record."
             )
-        call = approval.call
-        differs = reviewed.refuse_approval(call) if answer.verdict == "approve" else None
-        if differs is not None:
-            return differs
+        obstacle = _obstacle(change, approval) if answer.verdict == "approve" else None
+        if obstacle is not None:
+            return obstacle
+        if answer.edited is not None:
+            edits.apply(change, approval, work.effects.get(approval.call_id), answer.edited, actor)
         decision = _record(change, approval, answer, actor)
-        effect = work.effects.get(call.id)
         if answer.verdict == "approve":
-            change.move(approval, "approved", decided_at=change.now, decided_by=decision)
-            change.move(call, "prepared")
-            if effect is not None:
-                change.move(effect, "authorized")
+            _approve(change, work, approval, decision)
         else:
-            change.move(approval, "denied", decided_at=change.now, decided_by=decision)
-            said = f"Denied by {actor.name}." + (f" Reason: {decision.reason}" if decision.reason else "")
-            change.move(call, "denied", result=results.call_result("denied", executed=False, reason=said))
-            if effect is not None:
-                abandon_effect(change, effect)
-            reviewed.withdraw_proposal(change, call, said)
-        kind = "tool.call.approved" if answer.verdict == "approve" else "tool.call.approval_denied"
-        change.event(
-            kind,
-            call=call,
-            approval=str(approval.id),
-            by=actor.subject,
-            by_name=actor.name,
-            source=actor.source,
-            version=answer.version,
-            digest=answer.digest.hex(),
-            reason=decision.reason,
-        )
+            _deny(change, work, approval, decision)
+        _tell(change, approval, decision)
         _route(change, work)
     return Decided(approval, decision, replay=False)
+
+
+def revoke(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor: Actor) -> Decided | Conflict:
+    """Take an approval back before its call is dispatched. The call then ends as denied; what is dispatched stays."""
+    with transition(session, tenant=tenant) as change:
+        work, approval = _find(change, approval_id)
+        if work is None or approval.state != "approved":
+            return _not_revocable(approval, answer, actor)
+        if (answer.version, answer.digest) != (approval.version, approval.intent_digest):
+            return StaleVersion("The request changed since this page was read. Read it again before revoking.")
+        decision = _record(change, approval, answer, actor)
+        change.move(approval, "revoked", reason=results.clean_text(answer.reason, 500))
+        _end_denied(change, work, approval, f"The approval was taken back by {actor.name}.", decision)
+        _tell(change, approval, decision)
+        _route(change, work)
+    return Decided(approval, decision, replay=False)
+
+
+def _obstacle(change: Change, approval: Approval) -> Conflict | None:
+    """Why what is pending can't be approved, though it is what the person saw."""
+    call = approval.call
+    uncertain = repetition.held_by(change, call)
+    if uncertain is None:
+        return reviewed.refuse_approval(call)
+    if call.held_by_id != uncertain.pk:
+        change.update(call, held_by=uncertain)
+        change.event("tool.call.held", call=call, approval=str(approval.id), held_by=str(uncertain.pk))
+    return HeldAction(repetition.HELD, held_by=str(uncertain.pk))
+
+
+def _approve(change: Change, work: OpenRound, approval: Approval, decision: Decision) -> None:
+    change.move(approval, "approved", decided_at=change.now, decided_by=decision)
+    change.move(approval.call, "prepared")
+    effect = work.effects.get(approval.call_id)
+    if effect is not None:
+        change.move(effect, "authorized")
+
+
+def _deny(change: Change, work: OpenRound, approval: Approval, decision: Decision) -> None:
+    change.move(approval, "denied", decided_at=change.now, decided_by=decision)
+    _end_denied(change, work, approval, f"Denied by {decision.actor_name}.", decision)
+
+
+def _end_denied(change: Change, work: OpenRound, approval: Approval, said: str, decision: Decision) -> None:
+    """The call ends without a run, and the agent is told why."""
+    call, effect = approval.call, work.effects.get(approval.call_id)
+    said += f" Reason: {decision.reason}" if decision.reason else ""
+    change.move(call, "denied", result=results.call_result("denied", executed=False, reason=said))
+    if effect is not None:
+        abandon_effect(change, effect)
+    reviewed.withdraw_proposal(change, call, said)
+
+
+KINDS = {
+    "approve": "tool.call.approved",
+    "deny": "tool.call.approval_denied",
+    "revoke": "tool.call.approval_revoked",
+}
+
+
+def _tell(change: Change, approval: Approval, decision: Decision) -> None:
+    change.event(
+        KINDS[decision.verdict],
+        call=approval.call,
+        approval=str(approval.id),
+        by=decision.actor,
+        by_name=decision.actor_name,
+        source=decision.source,
+        version=decision.version,
+        digest=decision.digest.hex(),
+        reason=decision.reason,
+    )
 
 
 def expire(session: UUID, approval_id: UUID) -> bool:
@@ -133,8 +193,8 @@ def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) ->
         actor_name=actor.name,
         source=actor.source,
         roles=list(actor.roles),
-        version=answer.version,
-        digest=answer.digest,
+        version=answer.decides[0],
+        digest=answer.decides[1],
         reason=results.clean_text(answer.reason, MAX_REASON),
         decided_at=change.now,
     )
@@ -158,19 +218,24 @@ def _expired(change: Change, work: OpenRound, approval: Approval, answer: Answer
     )
 
 
+def _not_revocable(approval: Approval, answer: Answer, actor: Actor) -> Decided | Conflict:
+    if approval.state == "pending":
+        return Conflict("Nobody approved this yet, so there is nothing to take back. Deny it instead.")
+    if approval.state == "consumed":
+        return Conflict("Too late: it was dispatched. What has begun can't be taken back.")
+    mine = approval.decisions.filter(verdict="revoke", actor=actor.subject).first()
+    if approval.state == "revoked" and mine is not None and (mine.version, mine.digest) == answer.decides:
+        return Decided(approval, mine, replay=True)
+    return Conflict(f"This request is {approval.state}; there is nothing to take back.")
+
+
 def _too_late(approval: Approval, answer: Answer, actor: Actor) -> Decided | Conflict:
     won = approval.decided_by
     if won is None:
         if approval.state == "expired":
             return ApprovalExpired(f"The time to decide ended at {_at(approval.expires_at)}. Nothing ran.")
         return Conflict(f"This request is {approval.state}: {approval.reason or 'it can no longer be decided'}")
-    same = (won.actor, won.verdict, won.version, won.digest) == (
-        actor.subject,
-        answer.verdict,
-        answer.version,
-        answer.digest,
-    )
-    if same:
+    if (won.actor, won.verdict, won.version, won.digest) == (actor.subject, answer.verdict, *answer.decides):
         return Decided(approval, won, replay=True)
     said = "approved" if won.verdict == "approve" else "denied"
     winner = {"by": won.actor_name, "verdict": won.verdict, "at": won.decided_at.isoformat()}

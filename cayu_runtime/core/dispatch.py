@@ -15,7 +15,7 @@ from uuid import UUID
 from ..contracts import Agent, PolicyDecision, Receipt, Tool, ToolContext, ToolEffect
 from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
-from . import canonical, ids, judgement, results, reviewed
+from . import canonical, ids, judgement, repetition, results, reviewed
 from .decisions import close_expired
 from .endings import OpenRound, abandon_effect, mark_unknown
 from .lease import Lease
@@ -49,19 +49,6 @@ class Intent:
 
     dispatch: Dispatch | None
     goes_on: bool
-
-
-def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
-    """The registered tool of a call, if it and the policy are those that the call was judged by.
-
-    Same version, schema and effect class; same name, version and parameters of the policy.
-    """
-    tool = next((t for t in agent.tools if t.spec.name == call.tool), None)
-    if tool is None or tool.spec.version != call.tool_version or tool.spec.effect.value != call.effect_class:
-        return None
-    if judgement.schema_digest(tool) != call.schema_digest:
-        return None
-    return tool if judgement.policy_digest(judgement.identity_of(agent)) == call.policy_digest else None
 
 
 def record_intent(
@@ -110,8 +97,14 @@ def _may_begin(
     if refusal:
         _block(change, call, effect, approval, "policy", refusal)
         return False
-    pause = pause_of(change.session.tenant_id, call.tool, change.session.agent)
+    any_pause, uncertain = repetition.before_dispatch(change, call)
+    if uncertain is not None and call.effect_class == ToolEffect.EXTERNAL:
+        _block(change, call, effect, approval, "linked", repetition.LINKED)
+        return False
+    pause = pause_of(change.session.tenant_id, call.tool, change.session.agent) if any_pause else None
     if pause is None:
+        if uncertain is not None and effect is not None and not effect.dispatches:
+            repetition.link(change, effect, uncertain)
         return True
     if call.reason != "dispatch_paused":
         change.update(call, reason="dispatch_paused")

@@ -28,10 +28,9 @@ from .dispatch import (
     record_late,
     record_replay,
     settle,
-    tool_for,
 )
 from .endings import OpenRound
-from .judgement import refusal_of
+from .judgement import refusal_of, tool_for
 from .lease import Keeper, Lease
 from .perform import Ambiguous, NotDone, Outcome, perform
 from .recovery import WORKER_LOST

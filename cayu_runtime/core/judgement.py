@@ -65,6 +65,7 @@ class JudgedCall:
     four_eyes: bool = True
     problem: str = ""
     reviewed: Reviewed | None = None
+    editable: bool = False
 
     @property
     def effect(self) -> ToolEffect:
@@ -95,6 +96,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         expires_in=answer.expires_in or DEFAULT_APPROVAL_SECONDS,
         four_eyes=four_eyes,
         reviewed=answer.reviewed,
+        editable=answer.editable and answer.reviewed is None,
     )
 
 
@@ -145,6 +147,19 @@ def identity_of(agent: Agent) -> PolicyIdentity:
     return identity
 
 
+def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
+    """The registered tool of a call, if it and the policy are those that the call was judged by.
+
+    Same version, schema and effect class; same name, version and parameters of the policy.
+    """
+    tool = next((t for t in agent.tools if t.spec.name == call.tool), None)
+    if tool is None or tool.spec.version != call.tool_version or tool.spec.effect.value != call.effect_class:
+        return None
+    if schema_digest(tool) != call.schema_digest:
+        return None
+    return tool if policy_digest(identity_of(agent)) == call.policy_digest else None
+
+
 def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall) -> str:
     """Why the policy would not let this call begin now, empty if it would. Before a dispatch a policy only narrows."""
     _, answer = _ask(agent, session, tool, call.arguments)
@@ -153,6 +168,12 @@ def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall) -> st
     if answer.decision is PolicyDecision.REQUIRE_APPROVAL and call.decision != PolicyDecision.REQUIRE_APPROVAL:
         return "The policy asks for an approval by now, and nobody was asked. Propose it again."
     return ""
+
+
+def refusal_of_edit(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> str:
+    """Why the policy denies a call with these arguments, empty if it does not."""
+    _, answer = _ask(agent, session, tool, arguments)
+    return (answer.reason or "It denies them.") if answer.decision is PolicyDecision.DENY else ""
 
 
 def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> tuple[PolicyIdentity, PolicyResult]:
@@ -191,8 +212,9 @@ async def _settled(answer: Any) -> Any:
 def _checked(answer: Any) -> PolicyResult:
     if not isinstance(answer, PolicyResult) or not isinstance(answer.decision, PolicyDecision):
         return _denied("The policy gave no valid answer; that denies.")
-    if not isinstance(answer.reason, str) or not isinstance(answer.four_eyes, bool | None):
-        return _denied("The policy's answer has a reason or four_eyes of a wrong type; that denies.")
+    kinds = ((answer.reason, str), (answer.four_eyes, bool | None), (answer.editable, bool))
+    if not all(isinstance(value, kind) for value, kind in kinds):
+        return _denied("The policy's answer has a reason, four_eyes or editable of a wrong type; that denies.")
     if not _is_reviewed(answer.reviewed):
         return _denied("The policy's answer names its proposal wrongly; that denies.")
     seconds = answer.expires_in

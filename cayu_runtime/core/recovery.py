@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ..contracts import Agent
 from ..models import ToolCall
-from .dispatch import front_of, may_replay, tool_for
+from .dispatch import front_of, may_replay
 from .endings import OpenRound, fail_lost, mark_unknown
+from .judgement import tool_for
 from .lease import MAX_STALLS, Lease
 from .perform import Ambiguous
 from .routing import place_session, route

@@ -95,12 +95,20 @@ def results_message(calls: Iterable[ToolCall], at: datetime) -> dict[str, Any]:
             "part_kind": "tool-return",
             "tool_name": call.tool,
             "tool_call_id": call.call_id,
-            "content": call.result,
+            "content": _told(call),
             "timestamp": at.isoformat(),
         }
         for call in calls
     ]
     return {"kind": "request", "parts": parts}
+
+
+def _told(call: ToolCall) -> Any:
+    """A call's result as the model gets it: with what a person had changed, if anything."""
+    if call.proposed_arguments is None:
+        return call.result
+    note = f"{call.edited_by} changed the arguments before approving; these are the ones that were approved."
+    return {**(call.result or {}), "edited": {"note": note, "arguments": call.arguments}}
 
 
 def as_history(bodies: list[Any]) -> list[ModelMessage]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..contracts import Agent, PolicyDecision, ToolEffect
 from ..models import Approval, EffectRecord, ToolCall, ToolRound
-from . import canonical, ids, judgement, results, reviewed
+from . import canonical, ids, judgement, repetition, results, reviewed
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
@@ -64,6 +64,7 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
     bindings = reviewed.bind(change, row.position, judged)
     decided = zip(judged, bindings, strict=True)
     work = OpenRound(row, [_new_call(change, row, n, call, bound) for n, (call, bound) in enumerate(decided)])
+    _judge_repeats(change, work.calls)
     for call, verdict, bound in zip(work.calls, judged, bindings, strict=True):
         if call.state == "blocked":
             change.event("tool.call.blocked", call=call, reason=call.reason, why=(call.result or {}).get("reason", ""))
@@ -140,6 +141,23 @@ def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall,
     return call
 
 
+def _judge_repeats(change: Change, calls: Sequence[ToolCall]) -> None:
+    """What was denied is not asked again; what equals an uncertain EXTERNAL action waits until that one is settled."""
+    grave = [c for c in calls if c.state == "awaiting_approval" or (c.state == "prepared" and _is_external(c))]
+    found = repetition.repeats_of(change, grave)
+    for call in grave:
+        denied, uncertain = found.denied.get(call.action_digest), found.uncertain.get(call.action_digest)
+        if denied is not None:
+            _block(call, "denied_before", repetition.denied_before(denied))
+        elif uncertain is not None and _is_external(call):
+            call.held_by_id = uncertain.effect
+            call.state, call.decision = "awaiting_approval", PolicyDecision.REQUIRE_APPROVAL.value
+
+
+def _is_external(call: ToolCall) -> bool:
+    return call.effect_class == ToolEffect.EXTERNAL
+
+
 def _block(call: ToolCall, reason: str, why: str) -> None:
     call.state, call.reason, call.finished_at = "blocked", reason, call.created_at
     call.result = results.call_result("blocked", executed=False, reason=why)
@@ -185,6 +203,7 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Bin
         requester=session.requester,
         requester_name=session.requester_name,
         four_eyes=judged.four_eyes,
+        editable=judged.editable,
         state="pending",
         created_at=change.now,
         expires_at=expires_at,
@@ -198,6 +217,7 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Bin
         expires_at=approval.expires_at.isoformat(),
         policy=call.policy,
         **({"action_id": call.operation_id} if call.proposal_id else {}),
+        **({"held_by": str(call.held_by_id)} if call.held_by_id else {}),
     )
     return approval
 

@@ -36,6 +36,7 @@ class Approval(models.Model):
     requester = models.CharField(max_length=200)
     requester_name = models.CharField(max_length=200)
     four_eyes = models.BooleanField()
+    editable = models.BooleanField(default=False)
     state = models.CharField(max_length=12)
     reason = models.CharField(max_length=500, default="")
     created_at = models.DateTimeField()

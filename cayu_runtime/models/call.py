@@ -18,7 +18,9 @@ class ToolCall(models.Model):
     `arguments` is what was digested and what the tool gets. `version` counts their content: an edit raises it.
     `reason` says why a blocked, failed or unknown call is so. `runs` counts starts of the tool, `lost` the workers
     that were lost with it. With a `proposal` it is a reviewed action: its operation is the proposal's action, and its
-    arguments are never edited. `repeats` names the effect whose recorded outcome it was answered with.
+    arguments are never edited. `proposed_arguments` is what the agent asked for, if a person changed it (`edited_by`).
+    `held_by` is the uncertain effect of an equal action. `repeats` names the effect whose recorded outcome it was
+    answered with.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -48,6 +50,8 @@ class ToolCall(models.Model):
     held_by = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="holds", db_index=False)
     repeats = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="repeated_by", db_index=False)
     proposal = models.ForeignKey("Proposal", models.PROTECT, null=True, related_name="calls", db_index=False)
+    proposed_arguments = JSONTextField(null=True)
+    edited_by = models.CharField(max_length=200, default="")
     result = JSONTextField(null=True)
     runs = models.SmallIntegerField(default=0)
     lost = models.SmallIntegerField(default=0)
@@ -82,8 +86,15 @@ class ToolCall(models.Model):
                 condition=Q(repeats__isnull=True) | Q(state="completed", runs=0), name="call_that_repeats_never_ran"
             ),
             models.CheckConstraint(condition=Q(version__gte=1, runs__gte=0, lost__gte=0), name="call_counters_sane"),
+            models.CheckConstraint(
+                condition=Q(version=1, proposed_arguments__isnull=True, edited_by="")
+                | Q(version__gt=1, proposed_arguments__isnull=False, proposal__isnull=True) & ~Q(edited_by=""),
+                name="call_edit_keeps_what_was_proposed",
+            ),
         )
         indexes = (
+            # T1: was an equal action denied in this session?
+            models.Index(fields=("session",), name="call_denied", condition=Q(state="denied")),
             models.Index(fields=("held_by",), name="call_held", condition=Q(held_by__isnull=False)),
             models.Index(fields=("repeats",), name="call_repeats", condition=Q(repeats__isnull=False)),
         )

@@ -1,42 +1,88 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from .. import authority
+from .. import authority, registry
 from ..contracts import Actor
-from ..core import decisions
+from ..core import decisions, edits
 from ..core.decisions import Answer, Decided
 from ..core.statements import find
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Approval, Tenant
 
 VERDICTS = ("approve", "deny")
+NEED_REASON = {"deny": "a denial", "revoke": "taking an approval back"}
 
 
 def decide_approval(
-    tenant: Tenant, actor: Actor, approval_id: uuid.UUID, *, verdict: str, version: int, digest: str, reason: str = ""
+    tenant: Tenant,
+    actor: Actor,
+    approval_id: uuid.UUID,
+    *,
+    verdict: str,
+    version: int,
+    digest: str,
+    reason: str = "",
+    arguments: Mapping[str, Any] | None = None,
 ) -> Decided:
     """Record a person's answer to exactly what they saw: `version` and `digest` (hex) of the approval.
 
+    With `arguments` it approves these in place of the shown ones, where the policy allows that; they are judged again.
     The same answer of the same person again returns the recorded one (`replay`). Raises NotFound, NotPermitted,
-    InvalidRequest, or a Conflict: AlreadyDecided (names the winner), StaleVersion, DigestMismatch, ApprovalExpired.
+    InvalidRequest, or a Conflict: AlreadyDecided (names the winner), StaleVersion, DigestMismatch, ApprovalExpired,
+    HeldAction (an equal action is uncertain), ProposalConflict.
     """
+    approval = _find(tenant, approval_id)
+    authority.require(actor, "decide", approval)
+    if verdict not in VERDICTS:
+        raise InvalidRequest("Decide with 'approve' or 'deny'.")
+    answer = _checked(verdict, version, digest, reason)
+    if arguments is not None:
+        if verdict != "approve":
+            raise InvalidRequest("Only what is approved can be edited. Deny it without arguments.")
+        answer = replace(answer, edited=_edited(approval, answer, arguments))
+    return _recorded(decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor))
+
+
+def revoke_approval(
+    tenant: Tenant, actor: Actor, approval_id: uuid.UUID, *, version: int, digest: str, reason: str
+) -> Decided:
+    """Take an approval back before its call is dispatched; the agent is told that it was denied, and why.
+
+    Whoever may decide it may revoke it. Raises as `decide_approval`; a Conflict says when it is too late.
+    """
+    approval = _find(tenant, approval_id)
+    authority.require(actor, "revoke", approval)
+    answer = _checked("revoke", version, digest, reason)
+    return _recorded(decisions.revoke(approval.session_id, tenant.id, approval.id, answer, actor))
+
+
+def _find(tenant: Tenant, approval_id: uuid.UUID) -> Approval:
     approval = find(Approval, id=approval_id, tenant=tenant)
     if approval is None:
         raise NotFound("There is no such approval.")
-    authority.require(actor, "decide", approval)
-    answer = _checked(verdict, version, digest, reason)
-    outcome = decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor)
+    return approval
+
+
+def _recorded(outcome: Decided | Conflict) -> Decided:
     if isinstance(outcome, Conflict):
         raise outcome
     return outcome
 
 
+def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any]) -> edits.Edited | None:
+    """The edit of what the person saw; None if it changes nothing of that."""
+    session = approval.session
+    edited = edits.judge_edit(registry.find_agent(session.agent), session, approval, arguments)
+    return None if edited.intent_digest == answer.digest else edited
+
+
 def _checked(verdict: str, version: int, digest: str, reason: str) -> Answer:
-    if verdict not in VERDICTS:
-        raise InvalidRequest("Decide with 'approve' or 'deny'.")
-    if verdict == "deny" and not reason.strip():
-        raise InvalidRequest("Say why: a denial needs a reason, which the agent is told.")
+    if verdict in NEED_REASON and not reason.strip():
+        raise InvalidRequest(f"Say why: {NEED_REASON[verdict]} needs a reason, which the agent is told.")
     try:
         seen = bytes.fromhex(digest)
     except ValueError:
