@@ -35,6 +35,7 @@ from .canonical import NotCanonical
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
 MAX_APPROVAL_SECONDS = 30 * 86400.0
 MIN_APPROVAL_SECONDS = 0.001
+POLICY_SECONDS = 30.0
 NO_POLICY = PolicyIdentity("effect class", "1", {})
 VALIDATION = PolicyIdentity("validation", "1", {})
 
@@ -195,6 +196,8 @@ def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) 
             effect=tool.spec.effect,
             arguments=copy.deepcopy(arguments),
             requester=session.requester,
+            agent_version=agent.version,
+            environment=agent.environment,
         )
         answer = agent.policy.authorize(request)
         if inspect.isawaitable(answer):
@@ -206,7 +209,7 @@ def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) 
 
 
 async def _settled(answer: Any) -> Any:
-    return await answer
+    return await asyncio.wait_for(answer, POLICY_SECONDS)
 
 
 def _checked(answer: Any) -> PolicyResult:

@@ -13,13 +13,14 @@ class RequireApproval:
     """Each call of a tool in `tools` waits for a person, at most `expires_in` seconds; other tools are allowed.
 
     `expires_in` None means 7 days; more than 30 is refused. `four_eyes` None means the default of the tool's effect
-    class: on for EXTERNAL. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
+    class: on for EXTERNAL. With `editable` the approver may change the arguments. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
     """
 
     tools: tuple[str, ...]
     expires_in: float | None = None
     four_eyes: bool | None = None
     reason: str = "This tool needs a person's approval."
+    editable: bool = False
     version: str = "1"
 
     def __post_init__(self) -> None:
@@ -29,6 +30,8 @@ class RequireApproval:
             check_seconds(self, "expires_in", MAX_APPROVAL_SECONDS)
         if not isinstance(self.four_eyes, bool | None):
             raise TypeError("RequireApproval: four_eyes is True, False or None (the default of the effect class).")
+        if not isinstance(self.editable, bool):
+            raise TypeError("RequireApproval: editable is True or False.")
 
     @property
     def identity(self) -> PolicyIdentity:
@@ -37,7 +40,9 @@ class RequireApproval:
     def authorize(self, request: PolicyRequest) -> PolicyResult:
         if not fits(self.tools, request.tool):
             return PolicyResult(PolicyDecision.ALLOW)
-        return PolicyResult(PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes)
+        return PolicyResult(
+            PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes, editable=self.editable
+        )
 
     def covers(self, agent: Agent, tool: Tool) -> bool:
         return True

@@ -1,7 +1,6 @@
 """How a composition asks its parts: each on its own copy of the request, an async one not for ever; a failure denies.
 
-What is answered is rebuilt, never passed on: only a decision, a reason, a time limit, four eyes and the reviewed
-proposal come out.
+What is answered is rebuilt, never passed on: only what a PolicyResult declares comes out, each of its type.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from ..contracts import Guard, PolicyDecision, PolicyRequest, PolicyResult, Revi
 
 DEFAULT_SECONDS = 10.0
 """How long an async part may take, if its composition does not say otherwise."""
+
+KINDS = {"reason": str, "four_eyes": bool | None, "reviewed": Reviewed | None, "editable": bool}
 
 Answer = TypeVar("Answer", PolicyResult, PolicyResult | None)
 
@@ -74,13 +75,12 @@ def _narrowing(guard: Any, said: Any) -> PolicyResult | None:
 def _sound(policy: Any, said: Any) -> PolicyResult:
     if not isinstance(said, PolicyResult) or not isinstance(said.decision, PolicyDecision):
         return deny(f"{type(policy).__name__} gave no valid answer; that denies.")
-    decision, reason, seconds, four_eyes = said.decision, said.reason, said.expires_in, said.four_eyes
-    if not isinstance(reason, str) or not isinstance(four_eyes, bool | None):
-        return deny(f"{type(policy).__name__} gave a reason or four_eyes of a wrong type; that denies.")
-    if not isinstance(said.reviewed, Reviewed | None):
-        return deny(f"{type(policy).__name__} named a reviewed proposal of a wrong type; that denies.")
+    for name, kind in KINDS.items():
+        if not isinstance(getattr(said, name), kind):
+            return deny(f"{type(policy).__name__} gave a {name} of a wrong type; that denies.")
+    seconds = said.expires_in
     if seconds is None or (_is_number(seconds) and math.isfinite(seconds) and seconds > 0):
-        return PolicyResult(decision, reason, seconds, four_eyes, said.reviewed)
+        return PolicyResult(said.decision, said.reason, seconds, said.four_eyes, said.reviewed, said.editable)
     return deny(f"{type(policy).__name__} set no usable time limit; that denies.")
 
 

@@ -19,8 +19,8 @@ class Strictest:
     """Each of `policies` is asked. One that denies denies; else one that wants a person has its way; else it's allowed.
 
     Of several approvals the shortest time limit holds (none said: 7 days), and four eyes if one says so, unless all say
-    no the default of the effect class. The call is bound to the proposal that one of them compared it with, never to
-    two. An async policy may take `seconds`.
+    no the default of the effect class; arguments may be edited if all say so. A proposal that one of them compared the
+    call with binds it; two different ones deny. An async policy may take `seconds`.
     """
 
     policies: tuple[ToolPolicy, ...]
@@ -78,4 +78,5 @@ def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
         None if limits == [None] * len(limits) else min(said),
         True if True in four_eyes else (None if None in four_eyes else False),
         proposal,
+        all(answer.editable for answer in asking),
     )
