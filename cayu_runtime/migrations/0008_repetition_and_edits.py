@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
             model_name='toolcall',
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(('edited_by', ''), ('proposed_arguments__isnull', True), ('version', 1)),
+                    models.Q(('edited_by', ''), ('proposed_arguments__isnull', True), ('version__lte', 1)),
                     models.Q(
                         ('proposal__isnull', True),
                         ('proposed_arguments__isnull', False),

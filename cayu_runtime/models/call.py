@@ -87,7 +87,7 @@ class ToolCall(models.Model):
             ),
             models.CheckConstraint(condition=Q(version__gte=1, runs__gte=0, lost__gte=0), name="call_counters_sane"),
             models.CheckConstraint(
-                condition=Q(version=1, proposed_arguments__isnull=True, edited_by="")
+                condition=Q(version__lte=1, proposed_arguments__isnull=True, edited_by="")
                 | Q(version__gt=1, proposed_arguments__isnull=False, proposal__isnull=True) & ~Q(edited_by=""),
                 name="call_edit_keeps_what_was_proposed",
             ),

@@ -13,7 +13,8 @@ class RequireApproval:
     """Each call of a tool in `tools` waits for a person, at most `expires_in` seconds; other tools are allowed.
 
     `expires_in` None means 7 days; more than 30 is refused. `four_eyes` None means the default of the tool's effect
-    class: on for EXTERNAL. With `editable` the approver may change the arguments. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
+    class: on for EXTERNAL. With `editable` the approver may change the arguments. The approver reads `reason`. To deny
+    other tools instead, put this into `ByTool`.
     """
 
     tools: tuple[str, ...]

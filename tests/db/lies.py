@@ -181,6 +181,15 @@ lies(
     ("fewer than none lost", call(), {"lost": -1}),
 )
 
+edited = partial(rows.call, version=2, proposed_arguments={"to": "x"}, edited_by="bob")
+lies(
+    "call_edit_keeps_what_was_proposed",
+    ("edited, what was proposed is lost", edited, {"proposed_arguments": None}),
+    ("edited by nobody", edited, {"edited_by": ""}),
+    ("edited at the first version", edited, {"version": 1}),
+    ("not edited, yet by somebody", call(), {"edited_by": "bob"}),
+)
+
 # ---- effect ----
 
 effect = partial(of, rows.effect)

@@ -10,6 +10,7 @@ from cayu_runtime.core.decisions import Decided
 from cayu_runtime.core.lease import Claim, Keeper, claim
 from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, Conflict
 from cayu_runtime.models import Approval, Decision, Event, Session
+from cayu_runtime.services.approval import revoke_approval
 from cayu_runtime.services.session import interrupt_session
 from tests.machine import Counter, Gate, Machine, agent_of
 from tests.race.rivals import race, together
@@ -148,6 +149,34 @@ def test_a_dispatch_and_an_expiry_leave_one_truth(machine, monkeypatch, dispatch
     assert (expired, tool.count, session.state) == (not dispatch_first, dispatch_first, "completed")
     done = ("completed", "completed") if dispatch_first else ("expired", "abandoned")
     assert (machine.calls(session)[0].state, machine.effect(session).state) == done
+
+
+@pytest.mark.parametrize("dispatch_first", [True, False])
+def test_a_dispatch_and_a_revocation_leave_one_truth(machine, monkeypatch, dispatch_first):
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=ASK))
+    approval = machine.approvals(session)[0]
+    machine.decide(approval, "approve")
+    held = taken(session)
+    seen = {"version": approval.version, "digest": bytes(approval.intent_digest).hex(), "reason": "wrong"}
+
+    def dispatch():
+        return go_on(held)
+
+    def revoke():
+        return revoke_approval(machine.tenant, machine.carol, approval.pk, **seen)
+
+    if dispatch_first:
+        _, revoked = race(monkeypatch, dispatch, revoke)
+        assert isinstance(revoked, Conflict)
+        assert "Too late" in revoked.message
+    else:
+        revoked, _ = race(monkeypatch, revoke, dispatch)
+        assert isinstance(revoked, Decided)
+    machine.run(session)
+    approval.refresh_from_db()
+    assert (session.state, tool.count) == ("completed", dispatch_first)
+    assert approval.state == ("consumed" if dispatch_first else "revoked")
 
 
 @pytest.mark.parametrize("stop_first", [True, False])
