@@ -130,8 +130,8 @@ def test_other_fields_under_the_same_action_id_are_a_conflict(machine: Machine) 
     operator = Operator([propose()], [propose(target="other")])
     session = machine.start(operator.agent)
     second = machine.calls(session)[1]
-    assert (second.state, second.result["executed"]) == ("failed", False)  # type: ignore[index]
-    assert second.result["structured"] == {"recorded": False, "code": "proposal_conflict"}  # type: ignore[index]
+    assert (second.state, second.result["executed"]) == ("failed", False)
+    assert second.result["structured"] == {"recorded": False, "code": "proposal_conflict"}
     assert proposal().fields == FIELDS
 
 
@@ -140,7 +140,7 @@ def test_another_session_gets_a_conflict_at_recording_and_cannot_act(machine: Ma
     operator = Operator([propose()], [act()], name="second")
     session = machine.start(operator.agent)
     recorded, action = machine.calls(session)
-    assert recorded.result["structured"]["code"] == "proposal_conflict"  # type: ignore[index]
+    assert recorded.result["structured"]["code"] == "proposal_conflict"
     assert (action.state, action.reason) == ("blocked", "policy")
     assert "This session recorded no proposal" in reason(action)
 
