@@ -11,7 +11,7 @@ from .policy import (
     PolicyResult,
     ToolPolicy,
 )
-from .provider import Call, Outcome, Provider, Reply, Rule, Turn
+from .provider import Call, ModelError, Outcome, Provider, Reply, Rule, TextHint, Turn
 from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
 from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
 
@@ -28,6 +28,7 @@ __all__ = [
     "InvalidArguments",
     "Limits",
     "MissingResource",
+    "ModelError",
     "Observation",
     "Outcome",
     "Permit",
@@ -41,6 +42,7 @@ __all__ = [
     "Refusal",
     "Reply",
     "Rule",
+    "TextHint",
     "Tool",
     "ToolContext",
     "ToolEffect",
