@@ -49,3 +49,7 @@ class Agent:
             raise ValueError(f"Agent {self.name!r}: an environment has 1 to 64 letters, digits, '_' or '-', or is ''.")
         if isinstance(self.model, tuple) and not (self.model and all(isinstance(m, str) and m for m in self.model)):
             raise ValueError(f"Agent {self.name!r}: a tuple of models has at least one, and each is a model name.")
+
+    def models(self, default: str) -> tuple[str | Rule, ...]:
+        """The models in the order in which they are asked; `default` where the agent names none."""
+        return self.model if isinstance(self.model, tuple) else (self.model or default,)

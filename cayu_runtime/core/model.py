@@ -80,7 +80,7 @@ def ask(agent: Agent, history: list[ModelMessage], on_text: OnText | None = None
     Raises ModelFailed for whatever goes wrong.
     """
     failed: list[tuple[str, ModelError]] = []
-    for model in models_of(agent):
+    for model in agent.models(settings.CAYU_MODEL):
         name = model if isinstance(model, str) else f"rule:{getattr(model, '__name__', 'rule')}"
         try:
             step = _ask_one(agent, model, name, history, on_text)
@@ -95,16 +95,9 @@ def ask(agent: Agent, history: list[ModelMessage], on_text: OnText | None = None
     raise ModelFailed(failed)
 
 
-def models_of(agent: Agent) -> tuple[str | Rule, ...]:
-    """The agent's models in the order in which they are asked; the deployment's own where it names none."""
-    if isinstance(agent.model, tuple):
-        return agent.model
-    return (agent.model or settings.CAYU_MODEL,)
-
-
 def longest(agent: Agent) -> float:
     """Seconds that one `ask` may take."""
-    return len(models_of(agent)) * (settings.CAYU_MODEL_TIMEOUT + GRACE_SECONDS)
+    return len(agent.models(settings.CAYU_MODEL)) * (settings.CAYU_MODEL_TIMEOUT + GRACE_SECONDS)
 
 
 def _ask_one(agent: Agent, model: str | Rule, name: str, history: list[ModelMessage], on_text: OnText | None) -> Step:
@@ -194,8 +187,6 @@ def named_model(name: str) -> Model:
     """
     from ..providers import adapter
 
-    if not name:
-        raise ModelError("misconfigured", "The agent names no model: give it one, or set CAYU_MODEL.")
     prefix, _, rest = name.partition(":")
     path = settings.CAYU_PROVIDERS.get(prefix)
     if path:

@@ -36,13 +36,15 @@ OnText = Callable[[int, str], None]
 
 def build(name: str) -> Model:
     """The model of a name that the library knows. ModelError says what to install, set or correct."""
+    lack = missing(name)
+    if lack is not None:
+        raise ModelError(lack.kind, str(lack))
     try:
         return infer_model(name)
-    except (ImportError, library.UserError) as error:
-        kind, sentence = missing(name)
-        if not sentence:
-            kind, sentence = ("not_installed" if isinstance(error, ImportError) else "misconfigured"), str(error)
-        raise ModelError(kind, sentence) from error
+    except ImportError as error:
+        raise ModelError("not_installed", str(error)) from error
+    except library.UserError as error:
+        raise ModelError("misconfigured", str(error)) from error
 
 
 async def request(

@@ -47,19 +47,33 @@ VENDORS: dict[str, Vendor] = {
 """By prefix. One that does not stand here is left to the model library, which answers at the first request."""
 
 
-def missing(name: str, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
-    """(kind, sentence) of what a model name lacks to be asked on this machine; empty when nothing is known to lack."""
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why a model can't be asked on this machine: a stable word, what is wrong, and what to do."""
+
+    kind: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}: {self.fix}"
+
+
+def missing(name: str, environment: Mapping[str, str] = os.environ) -> Lack | None:
+    """What a model name lacks; None when nothing is known to lack."""
+    if not name:
+        return Lack("misconfigured", "The agent names no model", "give it one, or set CAYU_MODEL.")
     prefix, colon, rest = name.partition(":")
     if not colon or not rest:
-        return "unknown_model", f"{name!r} is no model name: write it as prefix:name, like openai:gpt-5."
+        return Lack("unknown_model", f"{name!r} is no model name", "write it as prefix:name, like openai:gpt-5.")
     vendor = VENDORS.get(prefix)
     if vendor is None:
-        return "", ""
+        return None
     if not _installed(vendor.module):
-        return "not_installed", f"The SDK of {name!r} is not installed: run pip install '{vendor.package}'."
+        return Lack("not_installed", f"The SDK of {name!r} is not installed", f"run pip install '{vendor.package}'.")
     if vendor.keys and not any(environment.get(key) for key in vendor.keys):
-        return "no_key", f"The model {name!r} has no key: set {' or '.join(vendor.keys)} in the worker's environment."
-    return "", ""
+        return Lack("no_key", f"The model {name!r} has no key", f"set {' or '.join(vendor.keys)} for the workers.")
+    return None
 
 
 def _installed(module: str) -> bool:
