@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
     TextPartDelta,
     ToolCallPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.settings import ModelSettings
 
@@ -104,11 +104,19 @@ async def _streamed(
                 on_text(said, text)
                 said += len(text)
         response = stream.get()
-    details = response.provider_details or {}
-    if response.provider_name and not {"finish_reason", "refusal"} & details.keys():
-        # The library takes a stream that just ends for a finished one. The half of a sentence must not pass as a whole.
+    if response.provider_name and not _ended(stream, response):
         raise ModelError("connection_failed", "The stream ended before the answer did.", retryable=True)
     return response
+
+
+def _ended(stream: StreamedResponse, response: ModelResponse) -> bool:
+    """Whether the provider said that its answer is whole.
+
+    Where a stream of the chat interface just ends, the library says "stop" for it; only the provider's own word counts.
+    """
+    if any(kind.__name__ == "OpenAIStreamedResponse" for kind in type(stream).__mro__):  # its SDK may not be installed
+        return bool({"finish_reason", "refusal"} & (response.provider_details or {}).keys())
+    return response.finish_reason is not None
 
 
 def _refuse_half(response: ModelResponse) -> None:

@@ -131,6 +131,25 @@ def _head(kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1_700_000_000, "model": "test-model-2026"}
 
 
+def responses(thinking: str, content: str, state: str = "completed") -> Answer:
+    """An answer of the newer interface (`openai:…`), with encrypted thinking before its text. Not streamed."""
+
+    def answer(handler: Handler, body: dict[str, Any]) -> None:
+        reasoning = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": thinking}
+        part = {"type": "output_text", "text": content, "annotations": []}
+        said = {"id": "msg_1", "type": "message", "role": "assistant", "status": state, "content": [part]}
+        answered = {
+            "id": "resp_1", "object": "response", "created_at": 1_700_000_000, "model": "test-model-2026",
+            "status": state, "output": [reasoning, said], "parallel_tool_calls": True, "tools": [],
+            "tool_choice": "auto", "incomplete_details": None, "error": None,
+        }
+        if state == "incomplete":
+            answered["incomplete_details"] = {"reason": "max_output_tokens"}
+        handler.send(200, json.dumps(answered).encode())
+
+    return answer
+
+
 def nonsense(handler: Handler, body: dict[str, Any]) -> None:
     """A proxy's page instead of an answer."""
     handler.send(200, b"<html>Welcome</html>", "text/html")

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
-from cayu_runtime import Agent, PolicyDecision, TextHint, Tool, ToolEffect, registry
-from cayu_runtime.core import backoff, clock, lease
+from cayu_runtime import Agent, ModelError, PolicyDecision, TextHint, Tool, ToolEffect, registry
+from cayu_runtime.core import backoff, clock, hints, lease, model, results
 from cayu_runtime.models import Event, Session
+from cayu_runtime.providers import vendors
+from cayu_runtime.services.session import interrupt_session
 from tests.conformance.conftest import KEY
-from tests.conformance.openai_server import Server, calls, hang_up, nonsense, silence, status, text
+from tests.conformance.openai_server import Server, calls, hang_up, nonsense, responses, silence, status, text
 from tests.machine import Counter, Gate, Machine
 
 pytestmark = pytest.mark.conformance
@@ -81,8 +83,6 @@ def test_each_step_says_which_model_gave_it_and_what_it_used(
 
 
 def test_text_is_told_while_it_comes_and_only_the_transcript_keeps_it(machine: Machine, server: Server) -> None:
-    from cayu_runtime.core import hints
-
     heard: list[TextHint] = []
     hints.listen(heard.append)
     try:
@@ -100,8 +100,6 @@ def test_text_is_told_while_it_comes_and_only_the_transcript_keeps_it(machine: M
 
 
 def test_a_listener_that_fails_costs_hints_and_nothing_else(machine: Machine, server: Server) -> None:
-    from cayu_runtime.core import hints
-
     def broken(hint: TextHint) -> None:
         raise OSError("nobody is there")
 
@@ -112,6 +110,22 @@ def test_a_listener_that_fails_costs_hints_and_nothing_else(machine: Machine, se
     finally:
         hints.listen(None)
     assert (session.state, machine.last_text(session)) == ("completed", "All the same.")
+
+
+def test_encrypted_thinking_goes_back_to_the_model_from_the_transcript(machine: Machine, server: Server) -> None:
+    server.will(responses("gAAAA-encrypted-thinking", "Four."), responses("gAAAA-more", "Five."))
+    agent = agent_of(model="openai:gpt-5")
+    session = machine.start(agent)
+    assert (session.state, machine.last_text(session)) == ("completed", "Four.")
+    model.ask(agent, results.as_history([*machine.transcript(session), results.user_message("more", clock.now())]))
+    sent = [item for item in server.requests[1]["input"] if item.get("type") == "reasoning"]
+    assert [item["encrypted_content"] for item in sent] == ["gAAAA-encrypted-thinking"]
+
+
+def test_an_incomplete_answer_of_the_newer_interface_is_cut_off(machine: Machine, server: Server) -> None:
+    server.will(responses("gAAAA-encrypted-thinking", "Fo", "incomplete"))
+    session = machine.start(agent_of(model="openai:gpt-5"))
+    assert (session.interruption, errors(session)[0]["error"], session.messages) == ("model_unavailable", "cut_off", 1)
 
 
 # ---- what is tried again ----
@@ -150,8 +164,6 @@ def test_a_provider_that_fails_once_is_asked_again_later(
 
 
 def test_a_stream_that_ends_without_an_end_is_no_answer(machine: Machine, server: Server) -> None:
-    from cayu_runtime.core import hints
-
     hints.listen(lambda hint: None)
     try:
         server.will(text("Half of a", finish=None))
@@ -241,8 +253,6 @@ def test_a_worker_that_dies_between_back_off_and_retry_forgets_nothing(machine: 
 
 
 def test_a_stop_during_the_back_off_ends_it(machine: Machine, server: Server) -> None:
-    from cayu_runtime.services.session import interrupt_session
-
     server.will(status(500))
     session = machine.start(agent_of())
     interrupt_session(machine.tenant, machine.alice, session.session_id)
@@ -251,8 +261,6 @@ def test_a_stop_during_the_back_off_ends_it(machine: Machine, server: Server) ->
 
 
 def test_a_stop_while_the_model_fails_is_obeyed(machine: Machine, server: Server) -> None:
-    from cayu_runtime.services.session import interrupt_session
-
     session = machine.start(agent_of(), run=False)
     held = machine.claim(session)
     interrupt_session(machine.tenant, machine.alice, session.session_id)
@@ -263,10 +271,7 @@ def test_a_stop_while_the_model_fails_is_obeyed(machine: Machine, server: Server
 
 
 def model_failed(*, retryable: bool) -> Any:
-    from cayu_runtime.contracts import ModelError
-    from cayu_runtime.core.model import ModelFailed
-
-    return ModelFailed([(MODEL, ModelError("server_error", "no", retryable=retryable))])
+    return model.ModelFailed([(MODEL, ModelError("server_error", "no", retryable=retryable))])
 
 
 # ---- what no retry heals ----
@@ -370,7 +375,7 @@ def test_one_model_that_may_come_back_is_enough_to_try_again(machine: Machine, s
 def test_a_model_that_can_not_be_asked_says_what_to_do(
     machine: Machine, server: Server, monkeypatch: pytest.MonkeyPatch, name: str, kind: str, sentence: str
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "anthropic", None)
+    monkeypatch.setattr(vendors, "find_spec", lambda module: None)
     session = machine.start(agent_of(model=name))
     assert (session.interruption, errors(session)[0]["error"]) == ("model_unavailable", kind)
     assert sentence in errors(session)[0]["message"]
