@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
 OnText = Callable[[str, int, str], None]
-MAX_TOLD = 1000
 # How long a model may take to notice that its time is over before its thread is left behind.
 GRACE_SECONDS = 5.0
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
@@ -52,7 +51,7 @@ class ModelFailed(Exception):
 
 
 def _told(name: str, error: ModelError, secrets: list[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {"model": name, "error": error.kind, "message": masked(error.message, secrets)[:MAX_TOLD]}
+    told: dict[str, Any] = {"model": name, "error": error.kind, "message": masked(error.message, secrets)}
     return {**told, "usage": error.usage} if error.usage else told
 
 

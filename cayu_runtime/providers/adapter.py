@@ -183,11 +183,12 @@ def typed(error: Exception, seconds: float) -> ModelError:
     kind, meaning, retryable = next(
         (entry[1:] for entry in _KINDS if isinstance(error, entry[0])), (type(error).__name__, "", False)
     )
-    if isinstance(error, library.ModelHTTPError) and not meaning:
-        kind, meaning = "rejected", "The provider refuses the request as it is"
-        retryable = error.status_code in (408, 409, 425)
-    elif isinstance(error, library.ModelAPIError) and not meaning:
-        kind, meaning, retryable = "provider_error", "The provider reported an error", True
+    if isinstance(error, library.ModelAPIError) and not meaning:
+        refused = isinstance(error, library.ModelHTTPError) and error.status_code not in (408, 409, 425)
+        if refused:
+            kind, meaning = "rejected", "The provider refuses the request as it is"
+        else:
+            kind, meaning, retryable = "provider_error", "The provider reported an error", True
     said = str(error) or (f"no answer within {seconds:g} seconds" if kind == "timeout" else type(error).__name__)
     return ModelError(
         kind,

@@ -139,9 +139,17 @@ def responses(thinking: str, content: str, state: str = "completed") -> Answer:
         part = {"type": "output_text", "text": content, "annotations": []}
         said = {"id": "msg_1", "type": "message", "role": "assistant", "status": state, "content": [part]}
         answered = {
-            "id": "resp_1", "object": "response", "created_at": 1_700_000_000, "model": "test-model-2026",
-            "status": state, "output": [reasoning, said], "parallel_tool_calls": True, "tools": [],
-            "tool_choice": "auto", "incomplete_details": None, "error": None,
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 1_700_000_000,
+            "model": "test-model-2026",
+            "status": state,
+            "output": [reasoning, said],
+            "parallel_tool_calls": True,
+            "tools": [],
+            "tool_choice": "auto",
+            "incomplete_details": None,
+            "error": None,
         }
         if state == "incomplete":
             answered["incomplete_details"] = {"reason": "max_output_tokens"}

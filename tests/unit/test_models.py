@@ -99,6 +99,7 @@ def test_the_check_at_start_names_agent_and_fix(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(vendors, "_installed", lambda module: module != "openai")
     settings.CAYU_PROVIDERS = {"local": "some.where"}
     settings.CAYU_MODEL = ""
+    assert checks.check_models in dict(checks.CHECKS)
     found = list(checks.check_models())
     assert [(w.id, w.level) for w in found] == [("cayu.W003", 30)] * 2
     assert "'clerk'" in found[0].msg
@@ -125,7 +126,7 @@ def test_an_agent_takes_names_in_their_order() -> None:
         (httpx.ReadError("reset"), "connection_failed", True),
         (ConnectionResetError("reset"), "connection_failed", True),
         (TimeoutError(), "timeout", True),
-        (library.ModelHTTPError(408, "m"), "rejected", True),
+        (library.ModelHTTPError(408, "m"), "provider_error", True),
         (library.ModelHTTPError(410, "m"), "rejected", False),
         (library.ModelAPIError("m", "odd"), "provider_error", True),
         (library.ContentFilterError("no"), "refused", False),
@@ -188,6 +189,7 @@ def test_thinking_signatures_survive_the_transcript(monkeypatch: pytest.MonkeyPa
             ThinkingPart("Let me see.", signature=TOKEN, provider_name="anthropic"),
             ThinkingPart("", id="redacted_thinking", signature=TOKEN[::-1], provider_name="anthropic"),
             ToolCallPart("pay", '{"to": ', tool_call_id="toolu_1", provider_details={"thought_signature": TOKEN}),
+            ToolCallPart("pay", {"to": None, "list": [None, {"a": None}]}, tool_call_id="toolu_2"),
         ],
         model_name="claude",
         provider_name="anthropic",
