@@ -5,7 +5,7 @@ cayu.E002  SQLite with DEBUG off                  cayu.E020  q2: another broker 
 cayu.E003  a database that is not supported       cayu.E021  q2: a setting that could end or redeliver our work
 cayu.E004  SQLite without serialised writes       cayu.W001  plain-http cookies for a public host
 cayu.E005  a number out of its range              cayu.W002  the durability checks are off
-cayu.E006  CAYU_AUTHORITY cannot be loaded           cayu.W003  an agent's model lacks its SDK or its key
+cayu.E006  CAYU_AUTHORITY cannot be loaded
 cayu.E007  CAYU_PROVIDERS cannot be loaded
 """
 
@@ -21,8 +21,6 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.utils.module_loading import import_string
 
 from cayu_project.databases import POSTGRESQL, SQLITE
-from cayu_runtime import registry
-from cayu_runtime.providers.vendors import missing
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
 DAY = 24 * 3600
@@ -133,20 +131,6 @@ def check_providers(**kwargs: Any) -> Iterator[checks.CheckMessage]:
             )
 
 
-def check_models(**kwargs: Any) -> Iterator[checks.CheckMessage]:
-    """A warning, since other agents may run all the same; and none in a web process, which asks no model."""
-    if settings.CAYU_PROCESS == "web":
-        return
-    for agent in registry.agents().values():
-        for model in agent.models(settings.CAYU_MODEL):
-            if not isinstance(model, str) or model.partition(":")[0] in settings.CAYU_PROVIDERS:
-                continue
-            lack = missing(model)
-            if lack is not None:
-                problem = f"Agent '{agent.name}' can't be run by one of its models. {lack.problem}."
-                yield checks.Warning(problem, hint=lack.fix[0].upper() + lack.fix[1:], id="cayu.W003")
-
-
 def check_cookies(**kwargs: Any) -> list[checks.CheckMessage]:
     public = sorted(set(settings.ALLOWED_HOSTS) - LOCAL_HOSTS)
     if not settings.CAYU_INSECURE_COOKIES or not public:
@@ -251,7 +235,6 @@ CHECKS: list[tuple[Callable[..., Any], str]] = [
     (check_numbers, checks.Tags.compatibility),
     (check_authority, checks.Tags.compatibility),
     (check_providers, checks.Tags.compatibility),
-    (check_models, checks.Tags.compatibility),
     (check_cookies, checks.Tags.security),
     (check_test_switches, checks.Tags.compatibility),
     (check_queue, checks.Tags.compatibility),

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.core.checks.registry import registry
 from pydantic_ai import exceptions as library
 from pydantic_ai.messages import (
     ModelMessage,
@@ -19,8 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from cayu_project import checks
-from cayu_runtime import Agent, Call, ModelError, Reply, Turn, registry
+from cayu_runtime import Agent, Call, ModelError, Reply, Turn, checks
 from cayu_runtime.core import backoff, ids, model, results
 from cayu_runtime.providers import adapter, vendors
 from cayu_runtime.providers.rules import rule_model, turn_of
@@ -95,13 +95,13 @@ def test_the_check_at_start_names_agent_and_fix(monkeypatch: pytest.MonkeyPatch,
         "rule": Agent("rule", lambda turn: Reply("hello")),
         "nameless": Agent("nameless", ""),
     }
-    monkeypatch.setattr(registry, "agents", lambda: agents)
+    monkeypatch.setattr(checks, "agents", lambda: agents)
     monkeypatch.setattr(vendors, "_installed", lambda module: module != "openai")
     settings.CAYU_PROVIDERS = {"local": "some.where"}
     settings.CAYU_MODEL = ""
-    assert checks.check_models in dict(checks.CHECKS)
+    assert checks.check_models in registry.registered_checks
     found = list(checks.check_models())
-    assert [(w.id, w.level) for w in found] == [("cayu.W003", 30)] * 2
+    assert [(w.id, w.level) for w in found] == [("cayu.W011", 30)] * 2
     assert "'clerk'" in found[0].msg
     assert found[0].hint == "Run pip install 'cayu-on-django[openai]'."
     assert "'nameless'" in found[1].msg
