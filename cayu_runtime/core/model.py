@@ -69,7 +69,7 @@ class Step:
 
 def warm_up() -> None:
     """Import the model library now, which takes most of a second, rather than with the first request."""
-    import_module("pydantic_ai.direct")
+    import_module("cayu_runtime.providers.adapter")
 
 
 def ask(agent: Agent, history: list[ModelMessage], on_text: OnText | None = None) -> Step:
