@@ -3,7 +3,7 @@
 cayu.E030  a tool that no rule of its agent's policy answers for     cayu.W010  an EXTERNAL tool without a reconciler
 cayu.E031  a policy that names a tool which none of its agents has
 cayu.E032  a policy that can't say who it is, or can't be asked
-cayu.E033  a reconciler or verifier of the wrong kind
+cayu.E033  a reconciler or verifier of the wrong kind            cayu.W011  an agent's model lacks its SDK or its key
 
 Nothing is judged or run here: policies are asked for `identity`, `covers` and `names` alone.
 """
@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.core import checks
 
 from .contracts import Agent, PolicyIdentity, Reconciler, Tool, ToolEffect, Verifier
 from .contracts.policy import coverage_of, names_of
+from .providers.vendors import missing
 from .registry import agents
 
 
@@ -107,5 +109,26 @@ def _evidence(agent: Agent, tool: Tool) -> Iterator[checks.CheckMessage]:
         )
 
 
+def check_models(**kwargs: Any) -> list[checks.CheckMessage]:
+    """A warning, since other agents may run all the same; and none in a web process, which asks no model."""
+    return [] if settings.CAYU_PROCESS == "web" else list(messages_about_models(agents().values()))
+
+
+def messages_about_models(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
+    """What the models of these agents lack on this machine. Nothing is imported for it, and nobody is asked."""
+    for agent in declared:
+        for model in agent.models(settings.CAYU_MODEL):
+            if not isinstance(model, str) or model.partition(":")[0] in settings.CAYU_PROVIDERS:
+                continue
+            lack = missing(model)
+            if lack is not None:
+                yield checks.Warning(
+                    f"Agent {agent.name!r} can't be run by one of its models. {lack.problem}.",
+                    hint=lack.fix[0].upper() + lack.fix[1:],
+                    id="cayu.W011",
+                )
+
+
 def register_checks() -> None:
     checks.register(check_agents, checks.Tags.compatibility)
+    checks.register(check_models, checks.Tags.compatibility)

@@ -12,7 +12,7 @@ from .policy import (
     Reviewed,
     ToolPolicy,
 )
-from .provider import Call, Outcome, Provider, Reply, Rule, Turn
+from .provider import Call, ModelError, Outcome, Provider, Reply, Rule, TextHint, Turn
 from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
 from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
 
@@ -29,6 +29,7 @@ __all__ = [
     "InvalidArguments",
     "Limits",
     "MissingResource",
+    "ModelError",
     "Observation",
     "Outcome",
     "Permit",
@@ -43,6 +44,7 @@ __all__ = [
     "Reply",
     "Reviewed",
     "Rule",
+    "TextHint",
     "Tool",
     "ToolContext",
     "ToolEffect",

@@ -21,14 +21,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent. `model` is a model name (`openai:gpt-…`), or a rule: a function from Turn to Reply.
+    """One agent. `model` is a model name (`openai:gpt-…`), several of them in the order in which they are asked when
+    one is unavailable, or a rule: a function from Turn to Reply. Empty: the deployment's CAYU_MODEL.
 
     `resources` reach tools through `ToolContext.require(name)`. `environment` is a label for policies (`production`,
     `staging`, …): where this declaration of the agent acts.
     """
 
     name: str
-    model: str | Rule
+    model: str | tuple[str, ...] | Rule
     instructions: str = ""
     tools: tuple[Tool, ...] = ()
     policy: ToolPolicy | None = None
@@ -46,3 +47,9 @@ class Agent:
             )
         if self.environment and not NAME.fullmatch(self.environment):
             raise ValueError(f"Agent {self.name!r}: an environment has 1 to 64 letters, digits, '_' or '-', or is ''.")
+        if isinstance(self.model, tuple) and not (self.model and all(isinstance(m, str) and m for m in self.model)):
+            raise ValueError(f"Agent {self.name!r}: a tuple of models has at least one, and each is a model name.")
+
+    def models(self, default: str) -> tuple[str | Rule, ...]:
+        """The models in the order in which they are asked; `default` where the agent names none."""
+        return self.model if isinstance(self.model, tuple) else (self.model or default,)

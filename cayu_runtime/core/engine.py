@@ -10,13 +10,12 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from django.conf import settings
 
 from .. import registry
 from ..contracts import Agent
 from ..errors import Fenced, LostRace
 from ..models import Message, Session
-from . import execution, model
+from . import backoff, execution, hints, model
 from .endings import OpenRound
 from .judgement import judge
 from .lease import Claim, Keeper, Lease, claim
@@ -127,18 +126,18 @@ def _model_step(run: Run) -> bool:
         return False
     if run.history is None:
         run.history = as_history(_transcript(run.lease.session))
-    run.keeper.until(settings.CAYU_MODEL_TIMEOUT + POLICY_SECONDS)
+    run.keeper.until(model.longest(run.agent) + POLICY_SECONDS)
     try:
-        reply = model.ask(run.agent, run.history)
+        reply = model.ask(run.agent, run.history, hints.teller(run.lease, run.session.steps))
     except model.ModelFailed as failure:
-        stop_session(run.lease, "model_unavailable", "model.error", error=failure.kind, message=failure.message)
+        backoff.record_failure(run.lease, failure)
         return False
     too_many = agent_limits_reached(run.agent, 0, len(reply.calls))
     if too_many:
         stop_session(run.lease, "limit_reached", "session.limit_reached", reason=too_many)
         return False
     judged = [judge(run.agent, run.session, call) for call in reply.calls]
-    recorded = record_step(run.lease, reply.body, reply.usage, judged)
+    recorded = record_step(run.lease, reply.body, reply.said, judged)
     run.keeper.until(None)
     run.session.steps += 1
     run.history.append(reply.message)

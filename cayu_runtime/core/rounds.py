@@ -27,20 +27,21 @@ class Recorded:
     goes_on: bool
 
 
-def record_step(lease: Lease, body: Any, usage: dict[str, Any], judged: Sequence[JudgedCall]) -> Recorded:
+def record_step(lease: Lease, body: Any, said: dict[str, Any], judged: Sequence[JudgedCall]) -> Recorded:
     """T1: transcript, round, calls, decisions, effects, approvals and events of one model response, at once.
 
     No calls: the session is completed. Every call blocked: their results are in the transcript and the model goes on. A
     gate: the session is interrupted and the lease released. A stop: the response is dropped, nothing of it is kept.
+    `said` is what the event says of the answer: which model gave it, and its usage.
     """
     with transition(lease.session, fence=lease.fence) as change:
         session = change.session
         if session.state == "interrupting":
             place_session(change, set())
             return Recorded(None, goes_on=False)
-        change.set(steps=session.steps + 1, stalls=0)
+        change.set(steps=session.steps + 1, stalls=0, model_failures=0)
         add_message(change, "model", body)
-        change.event("model.completed", step=session.steps, usage=usage, calls=len(judged))
+        change.event("model.completed", step=session.steps, calls=len(judged), **said)
         if not judged:
             change.session_to("completed")
             change.event("session.completed", steps=session.steps)

@@ -14,7 +14,8 @@ class Session(models.Model):
 
     The lease (`lease_owner`, `lease_until`) says who holds it, `fence` grows with each claim and stands in every
     worker write. `runnable_at`: null waits for someone, the future is a back-off. `last_seq` and `last_hash` are the
-    head of the event chain, `messages` and `rounds` the next positions.
+    head of the event chain, `messages` and `rounds` the next positions. `model_failures` counts the tries of the model
+    step that is due; the step itself sets it back.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -35,6 +36,7 @@ class Session(models.Model):
     lease_until = models.DateTimeField(null=True)
     fence = models.BigIntegerField(default=0)
     stalls = models.SmallIntegerField(default=0)
+    model_failures = models.SmallIntegerField(default=0)
     steps = models.IntegerField(default=0)
     messages = models.IntegerField(default=0)
     rounds = models.IntegerField(default=0)
@@ -65,6 +67,7 @@ class Session(models.Model):
                 condition=Q(client_driven=False) | ~Q(state__in=("pending", "running", "interrupting")),
                 name="session_client_driven_never_runs",
             ),
+            models.CheckConstraint(condition=Q(model_failures__gte=0), name="session_model_failures_not_negative"),
             models.CheckConstraint(
                 condition=Q(fence__gte=0, stalls__gte=0, steps__gte=0, messages__gte=0, rounds__gte=0, last_seq__gte=0),
                 name="session_counters_not_negative",

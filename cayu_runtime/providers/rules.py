@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,32 +16,61 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
-from ..contracts import Outcome, Reply, Rule, Turn
+from ..contracts import ModelError, Outcome, Reply, Rule, Turn
+
+
+class LocalModel(Model[None]):
+    """A model that is a function in this process. Its usage counts words: those it is newly told, and those it says."""
+
+    def __init__(self, name: str, answer: Callable[[list[ModelMessage]], Reply]) -> None:
+        super().__init__()
+        self._name = name
+        self._answer = answer
+
+    @property
+    def model_name(self) -> str:
+        return self._name
+
+    @property
+    def system(self) -> str:
+        return "local"
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        reply = self._answer(messages)
+        said = len(reply.text.split()) + sum(1 + len(call.arguments) for call in reply.calls)
+        usage = RequestUsage(input_tokens=_new_words(messages), output_tokens=said)
+        return ModelResponse(parts=_parts(reply, len(messages)), usage=usage, model_name=self._name)
 
 
 @lru_cache(maxsize=64)
-def rule_model(rule: Rule) -> FunctionModel:
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return as_response(rule(turn_of(messages)), len(messages))
-
-    return FunctionModel(answer, model_name=f"rule:{getattr(rule, '__name__', 'rule')}")
+def rule_model(rule: Rule) -> LocalModel:
+    """The model of a rule. The rule is told a Turn and nothing else, and must not block: it is no place for a tool."""
+    return LocalModel(f"rule:{getattr(rule, '__name__', 'rule')}", lambda messages: rule(turn_of(messages)))
 
 
 def turn_of(messages: list[ModelMessage]) -> Turn:
     """The latest message of the person, and how every call made since it ended."""
     message = ""
-    outcomes: list[Outcome] = []
-    for entry in messages:
+    since: list[ToolReturnPart] = []
+    for entry in reversed(messages):
         if not isinstance(entry, ModelRequest):
             continue
-        for part in entry.parts:
+        for part in reversed(entry.parts):
             if isinstance(part, UserPromptPart):
-                message, outcomes = part.content if isinstance(part.content, str) else str(part.content), []
-            elif isinstance(part, ToolReturnPart):
-                outcomes.append(_outcome(part))
-    return Turn(message, tuple(outcomes))
+                message = part.content if isinstance(part.content, str) else str(part.content)
+                return Turn(message, tuple(_outcome(returned) for returned in reversed(since)))
+            if isinstance(part, ToolReturnPart):
+                since.append(part)
+    return Turn(message, tuple(_outcome(returned) for returned in reversed(since)))
 
 
 def _outcome(part: ToolReturnPart) -> Outcome:
@@ -51,11 +81,24 @@ def _outcome(part: ToolReturnPart) -> Outcome:
     return Outcome(part.tool_name, part.tool_call_id, str(content.get("status", "")), said, content)
 
 
-def as_response(reply: Reply, position: int) -> ModelResponse:
+def _new_words(messages: list[ModelMessage]) -> int:
+    """Words of the latest entry: what came since this model last spoke."""
+    count = 0
+    for part in messages[-1].parts if messages else ():
+        if isinstance(part, UserPromptPart):
+            count += len(str(part.content).split())
+        elif isinstance(part, ToolReturnPart):
+            content: Any = part.content
+            count += len(str(content.get("content", "") if isinstance(content, dict) else content).split())
+    return count
+
+
+def _parts(reply: Reply, position: int) -> list[TextPart | ToolCallPart]:
     """A reply in the model library's words. Calls without an id get one that is fixed by their place."""
-    parts: list[Any] = [TextPart(reply.text)] if reply.text else []
+    parts: list[TextPart | ToolCallPart] = [TextPart(reply.text)] if reply.text else []
     for index, call in enumerate(reply.calls):
-        parts.append(
-            ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call.call_id or f"call_{position}_{index}")
-        )
-    return ModelResponse(parts=parts or [TextPart("")])
+        call_id = call.call_id or f"call_{position}_{index}"
+        parts.append(ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call_id))
+    if not parts:
+        raise ModelError("empty", "The rule gave neither text nor calls.")
+    return parts

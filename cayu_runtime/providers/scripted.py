@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from ..contracts import Reply
-from .rules import as_response
+from .rules import LocalModel
 
 
 class ScriptExhausted(RuntimeError):
     """The model was asked for more steps than its script has."""
 
 
-def scripted_model(script: Sequence[Reply]) -> FunctionModel:
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+def scripted_model(script: Sequence[Reply]) -> LocalModel:
+    """A model that gives the replies of `script`, one to a step."""
+
+    def answer(messages: list[ModelMessage]) -> Reply:
         step = sum(isinstance(message, ModelResponse) for message in messages)
         if step >= len(script):
             raise ScriptExhausted(f"The script has {len(script)} steps; step {step + 1} was asked for.")
-        return as_response(script[step], len(messages))
+        return script[step]
 
-    return FunctionModel(answer, model_name="scripted")
+    return LocalModel("scripted", answer)

@@ -108,6 +108,7 @@ lies(
         for state in ("pending", "running", "interrupting")
     ),
 )
+lies("session_model_failures_not_negative", ("fewer than no failures", session(), {"model_failures": -1}))
 lies(
     "session_counters_not_negative",
     *(

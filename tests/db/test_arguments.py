@@ -18,7 +18,7 @@ def proposes_as_text(monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
             return ModelResponse([TextPart("So be it.")])
         return ModelResponse([ToolCallPart("move_money", arguments, tool_call_id="call_1")])
 
-    monkeypatch.setattr(model, "_model", lambda agent: FunctionModel(answer))
+    monkeypatch.setattr(model, "_rule_model", lambda rule: FunctionModel(answer))
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ def test_a_stop_during_a_model_step_drops_the_answer(machine, monkeypatch):
     session = machine.start(agent_of(tool, policy=Gate()), run=False)
     real = model.ask
 
-    def ask(agent, history):
+    def ask(*request):
         stop(machine, session)
-        return real(agent, history)
+        return real(*request)
 
     monkeypatch.setattr(model, "ask", ask)
     machine.run(session)

@@ -77,3 +77,4 @@ TOOLS = (Deed("look", ToolEffect.NONE), Deed("label", ToolEffect.IDEMPOTENT), De
 
 GATED = Agent(name="gated", model=script, tools=TOOLS, policy=RequireApproval(("label", "pay")))
 OPEN = Agent(name="open", model=script, tools=TOOLS, policy=Allow(("*",)))
+DISTANT = Agent(name="distant", model="openai-chat:test", tools=TOOLS, policy=RequireApproval(("label", "pay")))
