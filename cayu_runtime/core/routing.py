@@ -145,7 +145,7 @@ def settle_leftover(lease: Lease, work: OpenRound) -> bool:
 def request_stop(change: Change) -> None:
     """Stop a session: at once where nobody holds it, else by the holder's next write."""
     session = change.session
-    change.set(stopped_by="operator_requested")
+    change.set(stopped_by="operator_requested", model_failures=0)
     if session.state == "running":
         change.session_to("interrupting")
     elif session.state != "interrupting":

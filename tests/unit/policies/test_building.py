@@ -40,7 +40,7 @@ SOUND: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (
         RequireApproval,
         {"tools": T},
-        {"tools": ("refund*",), "expires_in": 60, "four_eyes": True, "reason": "x", "version": "2"},
+        {"tools": ("refund*",), "expires_in": 60, "four_eyes": True, "editable": True, "reason": "x", "version": "2"},
     ),
     (Required, {"tools": T, "arguments": ("a",)}, {"tools": ("pay",), "arguments": ("b",), "version": "2"}),
     (
@@ -194,7 +194,7 @@ PARTS: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize("part, error, words", PARTS, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("part, error, words", PARTS, ids=lambda value: type(value).__name__)
 def test_a_part_that_cannot_answer_is_refused(part: Any, error: type[Exception], words: str) -> None:
     rejects(lambda: Guarded((part,), MINE), error, "guards[0]", words)
     rejects(lambda: Guarded((MINE,), part), error, "then", words)

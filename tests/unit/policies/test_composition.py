@@ -83,7 +83,7 @@ def test_the_order_of_policies_changes_no_decision(policies: list[Part], order: 
         OK, PolicyResult(ASK), raises, True, False, 0, "", "deny", DENY, [], {}, PolicyResult("deny"),  # type: ignore[arg-type]
         PolicyResult(DENY, None), PolicyResult,  # type: ignore[arg-type]
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_a_guard_that_says_anything_but_nothing_denies(says: Any, how: Any) -> None:
     then = Part(OK)
