@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from ..contracts import Call, Reply, Turn
-from ..providers.rules import as_response, turn_of
+from ..providers.rules import turn_of
 
 PREFIX = "cayu-script"
 PROVIDER = "cayu_runtime.testing.script.provider"
@@ -60,7 +60,7 @@ class ScriptedModel:
         except ScriptError as problem:
             self.problem = str(problem)
             raise
-        return as_response(self.steps[len(said)], len(messages))
+        return _response(self.steps[len(said)], len(said))
 
     def _compare(self, said: list[ModelResponse]) -> None:
         for number, (message, step) in enumerate(zip(said, self.steps, strict=False), start=1):
@@ -103,6 +103,15 @@ def _reply(step: Step) -> Reply:
     if not calls or not all(isinstance(call, Call) for call in calls):
         raise TypeError(f"A step is a Reply, a Call or several Calls, not {step!r}.")
     return Reply(calls=calls)
+
+
+def _response(step: Reply, number: int) -> ModelResponse:
+    """Calls without an id get one that is fixed by their place."""
+    parts: list[TextPart | ToolCallPart] = [TextPart(step.text)] if step.text or not step.calls else []
+    for index, call in enumerate(step.calls):
+        call_id = call.call_id or f"call_{number}_{index}"
+        parts.append(ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call_id))
+    return ModelResponse(parts=parts)
 
 
 def _words(calls: list[tuple[str, dict[str, Any]]]) -> str:
