@@ -135,7 +135,7 @@ def test_what_an_approval_is_bound_to_has_changed_and_nothing_runs(
     assert (approval.state, "changed since it was authorised" in approval.reason) == ("void", True)
     assert "changed since it was authorised" in run.text()
 
-    erin = User.objects.create_user("erin")
+    erin = User.objects.create_user(f"erin-{changed}")
     grant_role(erin, harness.tenant, "viewer")
     client = Client()
     client.force_login(erin)

@@ -84,31 +84,29 @@ def test_refusals_and_problems_of_a_leg_are_raised_in_the_test(harness: RestartH
         run.go()
 
 
-@pytest.mark.parametrize(
-    "moment, ran, state",
-    [
-        ("before_intent", 1, "completed"),
-        ("after_intent", 0, "effect_outcome_unknown"),
-        ("before_settlement", 1, "effect_outcome_unknown"),
-        ("after_settlement", 1, "completed"),
-    ],
-)
-def test_killed_around_an_external_call_it_is_sent_once_or_stops(
-    harness: RestartHarness, journal: Path, moment: str, ran: int, state: str
-):
-    run = harness.start("pay").go().approve()
-    harness.kill_at(moment)
-    assert run.go().session.state == "running"
-    assert run.go().state == state
-    assert len(lines(journal)) == ran
+def test_killed_around_an_external_call_it_is_sent_once_or_stops(harness: RestartHarness, journal: Path):
+    endings = {
+        "before_intent": (1, "completed"),
+        "after_intent": (0, "effect_outcome_unknown"),
+        "before_settlement": (1, "effect_outcome_unknown"),
+        "after_settlement": (1, "completed"),
+    }
+    runs = dict(zip(endings, harness.start_each(endings), strict=True))
+    harness.go_each(runs.values())
+    harness.decide_each([run.waiting()[0] for run in runs.values()], "approve")
+    for moment, (times, state) in endings.items():
+        run, before = runs[moment], len(lines(journal))
+        harness.kill_at(moment)
+        assert run.go().session.state == "running"
+        assert run.go().state == state, moment
+        assert len(lines(journal)) - before == times, moment
 
 
-@pytest.mark.parametrize("moment", ["before_step", "after_step"])
-def test_killed_around_the_model_s_step_there_is_one_approval(harness: RestartHarness, moment: str):
-    run = harness.start("pay")
-    harness.kill_at(moment)
-    run.go().go()
-    assert (run.state, len(run.calls()), len(run.waiting())) == ("approval_required", 1, 1)
+def test_killed_around_the_model_s_step_there_is_one_approval(harness: RestartHarness):
+    for moment, run in zip(("before_step", "after_step"), harness.start_each(["pay", "pay"]), strict=True):
+        harness.kill_at(moment)
+        run.go().go()
+        assert (run.state, len(run.calls()), len(run.waiting())) == ("approval_required", 1, 1), moment
 
 
 def test_an_idempotent_call_is_repeated_once_under_its_key(harness: RestartHarness, journal: Path):
