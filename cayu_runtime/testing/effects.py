@@ -22,7 +22,7 @@ NOT_WATCHED = (
     "what a remote system did with a request",
     "databases, queues and caches",
     "what a process that the tool started did",
-    "files and sockets that C code opened by itself",
+    "files and connections that C code opened by itself, or that were open before",
     "this process's own memory, and the tool's",
     "permissions, times, links and empty directories in the workspace",
 )
@@ -49,9 +49,9 @@ class NotObserved(RuntimeError):
 class EffectEvidence:
     """What was seen of one run. Paths in `created`, `updated`, `deleted` are relative to the workspace.
 
-    `outside` are files elsewhere that were opened for writing, removed or renamed; `connections` are addresses,
-    `names` host names that were looked up, `processes` programs. `ended` says how the run ended, `content` what the
-    model would be told. `not_watched` names what this evidence says nothing about.
+    `outside` are files elsewhere that were opened for writing, removed or renamed; `connections` are addresses and
+    sockets of this machine, `names` host names that were looked up, `processes` programs. `ended` says how the run
+    ended, `content` what the model would be told. `not_watched` names what this evidence says nothing about.
     """
 
     tool: str
@@ -153,7 +153,7 @@ def _judge(
         updated=tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name])),
         deleted=tuple(sorted(before.keys() - after.keys())),
         outside=seen.of("file"),
-        connections=seen.of("connection"),
+        connections=seen.of("connection") + seen.of("local"),
         names=seen.of("name"),
         processes=seen.of("process"),
         not_watched=not_watched,

@@ -25,7 +25,11 @@ CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 NAMES = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
 
 Heard = Callable[[str, str], None]
-"""Told of each thing done: its kind (`connection`, `name`, `file`, `process`) and what it is about. May raise."""
+"""Told of each thing done: its kind and what it is about. May raise.
+
+Kinds: `connection` to an address of the network, `local` to a socket of this machine, `name` looked up, `file` opened
+for writing or changed, `process` started.
+"""
 
 _watchers: list[Heard] = []
 _in_hook = threading.local()
@@ -86,7 +90,9 @@ def _file(path: Any) -> tuple[str, str] | None:
 
 
 def _connection(own: Any, address: Any = None) -> tuple[str, str] | None:
-    if getattr(own, "family", None) not in (socket.AF_INET, socket.AF_INET6):
+    family = getattr(own, "family", None)
+    if family == getattr(socket, "AF_UNIX", None):
+        return "local", f"unix:{os.fsdecode(address)}" if isinstance(address, str | bytes) else "unix"
+    if family not in (socket.AF_INET, socket.AF_INET6):
         return None
-    where = ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)
-    return "connection", where
+    return "connection", ":".join(map(str, address[:2])) if isinstance(address, tuple) else "an open socket's peer"

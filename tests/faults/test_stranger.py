@@ -22,6 +22,7 @@ from cayu_runtime.errors import Conflict
 from cayu_runtime.models import Approval
 from cayu_runtime.testing import RestartHarness, Run
 from tests.architecture.rules import ROOT
+from tests.conftest import environment_of_children
 from tests.stranger_app.accounts import Accounts
 
 pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.timeout(180)]
@@ -143,11 +144,12 @@ def test_what_an_approval_is_bound_to_has_changed_and_nothing_runs(
     assert "changed since it was authorised" in page
 
 
-def test_a_deployment_with_it_passes_the_checks(harness: RestartHarness, environment: dict[str, str], tmp_path: Path):
+def test_a_deployment_with_it_passes_the_checks(environment: dict[str, str], tmp_path: Path):
+    path = f"{build(tmp_path / 'build-1')}:{ROOT}"
     checked = subprocess.run(
         [sys.executable, "manage.py", "check"],
         cwd=ROOT,
-        env={**harness._environment(), **environment},
+        env={**environment_of_children(), **environment, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=120,

@@ -81,6 +81,18 @@ def test_a_none_tool_that_opens_a_connection_is_a_mismatch_also_from_a_thread_of
             assert evidence.connections == (f"127.0.0.1:{port}",)
 
 
+def test_a_local_socket_counts_as_a_connection(tmp_path: Path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+
+        def connect(_: Path) -> None:
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(str(tmp_path / "s"))
+
+        assert verify_tool_effect(Deed(connect), {}).connections == (f"unix:{tmp_path / 's'}",)
+
+
 def test_a_none_tool_that_starts_a_process_is_a_mismatch():
     evidence = verify_tool_effect(Deed(lambda _: subprocess.run(["true"], check=True)), {})
     assert (evidence.status, evidence.processes) == (EffectStatus.MISMATCH, ("true",))
