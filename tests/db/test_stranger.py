@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_django.fixtures import Settings
 
+from cayu_runtime import Finding, Inquiry
 from cayu_runtime.testing import EffectStatus, Harness, verify_tool_effect
 from tests.architecture.rules import ROOT
 from tests.stranger_app.accounts import Accounts
@@ -54,6 +55,29 @@ def test_its_tools_do_what_they_declare(tmp_path: Path):
     acted = verify_tool_effect(CloseAccount(), {"account": "a-17"}, resources=accounts, allow_effects=True)
     assert (acted.status, acted.outside) == (EffectStatus.OBSERVED, (str(tmp_path / "closed"),))
     assert verify_tool_effect(look_up, {"account": "a-17"}, resources=accounts).content == "closed"
+
+
+def test_its_reconciler_is_registered_and_finds_what_became_of_a_call(harness: Harness, accounts: Accounts):
+    run = harness.start("close a-17").go().approve().go()
+    [effect] = run.effects()
+    call = run.calls()[-1]
+    [registered] = [tool.reconciler for tool in CLERK.tools if tool.spec.name == "close_account"]
+    assert registered is not None
+
+    def asked(key: str, account: str = "a-17") -> Inquiry:
+        return Inquiry(
+            effect.operation_id, key, str(effect.dispatch_id), str(harness.tenant.pk), run.session.session_id,
+            call.tool, call.tool_version, {"account": account}, resources=CLERK.resources,
+        )  # fmt: skip
+
+    ours = effect.idempotency_key
+    assert registered.lookup(asked(ours)).finding is Finding.CONFIRMED_DONE
+    assert registered.lookup(asked("another key")).finding is Finding.ABSENT
+    assert registered.lookup(asked(ours, "a-18")).finding is Finding.CONFLICT
+    assert registered.validate_receipt({"account": "a-17"}, asked(ours)).finding is Finding.CONFIRMED_DONE
+    assert registered.validate_receipt({"account": "a-18"}, asked(ours)).finding is Finding.CONFLICT
+    accounts.file.write_text("no JSON")
+    assert registered.lookup(asked(ours)).finding is Finding.UNAVAILABLE
 
 
 def test_nothing_outside_its_folder_knows_it():

@@ -23,7 +23,7 @@ from cayu_runtime import (
 )
 from cayu_runtime.errors import AlreadyDecided, NotPermitted
 from cayu_runtime.models import Question, Session
-from cayu_runtime.policies.approval import RequireApproval
+from cayu_runtime.policies import RequireApproval
 from cayu_runtime.testing import Harness, NetworkUsed, ScriptedModel, ScriptError
 from tests import rows
 from tests.machine import Counter

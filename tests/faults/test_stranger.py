@@ -155,3 +155,4 @@ def test_a_deployment_with_it_passes_the_checks(environment: dict[str, str], tmp
         timeout=120,
     )
     assert checked.returncode == 0, checked.stderr
+    assert "stranger" not in checked.stderr  # no warning is about it

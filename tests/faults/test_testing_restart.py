@@ -11,11 +11,11 @@ from django.db import transaction
 
 from cayu_runtime import Agent, Call, Reply, ToolContext, ToolEffect, ToolResult, tool
 from cayu_runtime.errors import AlreadyDecided, NotPermitted
-from cayu_runtime.policies.approval import RequireApproval
+from cayu_runtime.policies import RequireApproval
 from cayu_runtime.testing import MOMENTS, RestartHarness, ScriptError, Step
 from tests.faults.deployment import is_alive
 
-pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.timeout(300)]
 
 JOURNAL = "CAYU_TEST_RESTART_JOURNAL"
 SCRIPT: list[Step] = [Call("pay", {"to": "x"}), Reply("Paid.")]

@@ -6,6 +6,8 @@ from typing import Any
 
 from cayu_runtime import Tool, ToolContext, ToolEffect, ToolResult, ToolSpec
 
+from .reconciler import AccountReconciler
+
 
 class CloseAccount(Tool):
     spec = ToolSpec(
@@ -25,6 +27,7 @@ class CloseAccount(Tool):
         verb="Close account",
         target="account",
     )
+    reconciler = AccountReconciler()
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
         ctx.require("accounts").close(args["account"], ctx.idempotency_key)
