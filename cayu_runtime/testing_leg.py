@@ -1,4 +1,4 @@
-"""`python -m cayu_runtime.testing_leg`: one leg of a RestartHarness, which says on stdin what to do.
+"""`python -m cayu_runtime.testing_leg MARK`: what `testing/source.py` starts. It forks one leg for each line on stdin.
 
 It stands beside the package because it must prepare Django before anything there is imported.
 """
@@ -9,9 +9,12 @@ import json
 import os
 import signal
 import sys
+import threading
+import traceback
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import django
@@ -25,15 +28,45 @@ PLACES = {
 }
 
 
-def main() -> None:
-    task = json.load(sys.stdin)
-    settings.DATABASES["default"].update(task["database"])
-    for name, value in task["settings"].items():
-        setattr(settings, name, value)
+LEG_SECONDS = 120
+
+
+def main(mark: str) -> None:
+    settings.DATABASES["default"].update(json.loads(sys.stdin.readline()))
     django.setup()
-    if task["kill"]:
-        _die_at(*task["kill"])
-    Path(task["answer"]).write_text(json.dumps(_answer(task)))
+    for module in ("cayu_runtime.testing", "pydantic_ai.direct"):
+        import_module(module)
+    for line in sys.stdin:
+        if threading.active_count() > 1:
+            raise RuntimeError("An installed app started a thread while it was imported; it would not be in a leg.")
+        pid = os.fork()
+        if pid == 0:
+            _leg(json.loads(line))
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{mark}{pid} {os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+def _leg(task: dict[str, Any]) -> NoReturn:
+    """One leg, in the process that was forked for it. SIGALRM ends one that hangs."""
+    code = 1
+    try:
+        signal.alarm(LEG_SECONDS)
+        said = os.open(task["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for stream in (1, 2):
+            os.dup2(said, stream)
+        for name, value in task["settings"].items():
+            setattr(settings, name, value)
+        if task["kill"]:
+            _die_at(*task["kill"])
+        Path(task["answer"]).write_text(json.dumps(_answer(task)))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _answer(task: dict[str, Any]) -> dict[str, Any]:
@@ -91,8 +124,6 @@ class Leg:
 
 def _die_at(moment: str, times: int) -> None:
     """Kill this process before or after the `times`-th pass of one step of the engine."""
-    from importlib import import_module
-
     when, _, step = moment.partition("_")
     module_name, name = PLACES[step]
     module = import_module(module_name)
@@ -113,4 +144,4 @@ def _die_at(moment: str, times: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,7 +1,7 @@
 """The same, but each leg in a fresh process: what a run needs after a restart must be in its rows.
 
 A leg ends when its work is done, or by SIGKILL at a moment that the test names. The next one has another process id,
-imports the applications anew and finds the agent by its name, so a build that no longer fits shows here.
+looks for agents anew and finds its own by name, so a build that no longer fits shows here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +27,7 @@ from ..models import Tenant
 from .run import Run, Waiting
 from .scene import Colleagues, Scene, refuse_other
 from .script import ScriptedModel, ScriptError, Step, as_data
+from .source import Source
 
 MOMENTS = {
     "before_step": "the model has answered, and nothing of it is recorded",
@@ -37,12 +37,13 @@ MOMENTS = {
     "before_settlement": "the tool has run, and what came of it is not recorded",
     "after_settlement": "what came of the tool is recorded",
 }
-LEG_SECONDS = 120.0
+DATABASE = ("NAME", "HOST", "PORT", "USER", "PASSWORD")
 PASSED_ON = ("CAYU_LEASE_SECONDS", "CAYU_MODEL", "CAYU_MODEL_TIMEOUT", "CAYU_PROVIDERS")
 
 
 class RestartHarness(Scene):
-    """An agent of an installed application, run in one fresh process for each thing that is done.
+    """An agent of an installed application; each thing that is done is done in a process of its own, forked from one
+    that has imported the installed apps and never looked for an agent.
 
     `agent` is its name; `factory`, a dotted path, names a function that returns an Agent which no `agents.py` holds.
     `script` stands in for its model. `environment` and `path` (folders that come first on `sys.path`) choose the
@@ -73,6 +74,7 @@ class RestartHarness(Scene):
         self.environment, self.path = dict(environment or {}), list(path)
         self.pids: list[int] = []
         self._kill: tuple[str, int] | None = None
+        self._kept: tuple[dict[str, str], Source] | None = None
         super().__init__(tenant)
 
     def kill_at(self, moment: str, times: int = 1) -> None:
@@ -118,25 +120,13 @@ class RestartHarness(Scene):
         with tempfile.TemporaryDirectory(prefix="cayu-leg-") as folder:
             answer = Path(folder) / "answer"
             task = self._task(operations, kill, answer)
-            leg = subprocess.Popen(
-                [sys.executable, "-m", "cayu_runtime.testing_leg"],
-                env=self._environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            leg = self._source().run(task, Path(folder) / "said")
             self.pids.append(leg.pid)
-            try:
-                said, _ = leg.communicate(json.dumps(task), timeout=LEG_SECONDS)
-            finally:
-                leg.kill()
-                leg.wait()
-            if leg.returncode == -signal.SIGKILL and kill is not None:
+            if leg.code == -signal.SIGKILL and kill is not None:
                 self.advance(lease_length() + timedelta(seconds=1))
                 return []
-            if leg.returncode:
-                raise RuntimeError(f"A leg ended with {leg.returncode}. It said: {said[-4000:]}")
+            if leg.code:
+                raise RuntimeError(f"A leg ended with {leg.code}. It said: {leg.said[-4000:]}")
             outcome = json.loads(answer.read_text())
         _raise_refusal(outcome)
         if kill is not None:
@@ -145,7 +135,6 @@ class RestartHarness(Scene):
         return done
 
     def _task(self, operations: list[dict[str, Any]], kill: tuple[str, int] | None, answer: Path) -> dict[str, Any]:
-        database = connection.settings_dict
         return {
             "agent": self.agent,
             "factory": self.factory,
@@ -157,9 +146,23 @@ class RestartHarness(Scene):
             "kill": kill,
             "operations": operations,
             "answer": str(answer),
-            "database": {name: str(database[name]) for name in ("NAME", "HOST", "PORT", "USER", "PASSWORD")},
             "settings": {name: getattr(settings, name) for name in PASSED_ON if name not in self.environment},
         }
+
+    def _source(self) -> Source:
+        """What legs are forked from; another one when the build or its environment has changed."""
+        environment = self._environment()
+        if self._kept is None or self._kept[0] != environment:
+            self.close()
+            database = {name: str(connection.settings_dict[name]) for name in DATABASE}
+            self._kept = environment, Source(environment, database)
+        return self._kept[1]
+
+    def close(self) -> None:
+        """End the process that legs come from. It ends with the harness in any case."""
+        if self._kept is not None:
+            self._kept[1].end()
+        self._kept = None
 
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join([*map(str, self.path), *filter(None, sys.path)])

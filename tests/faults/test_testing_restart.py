@@ -136,6 +136,9 @@ def test_a_leg_that_fails_says_why(harness: RestartHarness):
     harness.factory = ""
     with pytest.raises(AssertionError, match="no agent 'payer'"):
         harness.start("pay")
+    harness.environment["CAYU_APPS"] = "nowhere"
+    with pytest.raises(RuntimeError, match=r"(?s)could not be prepared.*No module named 'nowhere'"):
+        harness.start("pay")
 
 
 def test_rows_that_another_process_cannot_see_are_refused():
