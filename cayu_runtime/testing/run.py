@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ..contracts import Actor
-from ..core import clock
 from ..models import Approval, EffectRecord, Event, Question, Session, ToolCall
 from ..selectors.session import events_of, messages_of
 
@@ -65,7 +64,9 @@ class Run:
 
     @property
     def state(self) -> str:
-        """`completed`, `failed`, `pending`, `running`; for an interrupted session what it waits for."""
+        """`completed`, `failed`, `running`, `pending` (also while a back-off lasts); of an interrupted session what it
+        waits for.
+        """
         session = self.session
         return session.interruption or session.state
 
@@ -150,9 +151,3 @@ class Run:
         while page := events_of(self.session, found[-1].seq if found else 0, PAGE):
             found += page
         return found
-
-    def runnable(self) -> bool:
-        """Whether somebody could go on with it at this moment, by the harness's clock."""
-        session = self.session
-        with self.harness.its_clock():
-            return session.state == "pending" and session.runnable_at is not None and session.runnable_at <= clock.now()
