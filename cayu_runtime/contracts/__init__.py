@@ -13,6 +13,7 @@ from .policy import (
 )
 from .provider import Call, Outcome, Provider, Reply, Rule, Turn
 from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
+from .secret import EnvironmentSecrets, Secret, SecretResolver, SecretUnavailable, SecretValue
 from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Authority",
     "Call",
     "EffectNotPerformed",
+    "EnvironmentSecrets",
     "Finding",
     "FunctionTool",
     "Guard",
@@ -41,6 +43,10 @@ __all__ = [
     "Refusal",
     "Reply",
     "Rule",
+    "Secret",
+    "SecretResolver",
+    "SecretUnavailable",
+    "SecretValue",
     "Tool",
     "ToolContext",
     "ToolEffect",

@@ -28,7 +28,7 @@ from ..contracts import (
     ToolEffect,
 )
 from ..models import Session, ToolCall
-from . import canonical
+from . import canonical, secrets
 from .canonical import NotCanonical
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
@@ -49,7 +49,10 @@ class ProposedCall:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A proposed call with its effective arguments and the decision about it. `problem`: it is invalid, and why."""
+    """A proposed call with its effective arguments and the decision about it. `problem`: it is invalid, and why.
+
+    `raw` holds the texts of its arguments that may not be stored anywhere, if it brought a secret's value.
+    """
 
     proposed: ProposedCall
     tool: Tool | None
@@ -60,10 +63,15 @@ class JudgedCall:
     expires_in: float = DEFAULT_APPROVAL_SECONDS
     four_eyes: bool = True
     problem: str = ""
+    raw: frozenset[str] = frozenset()
 
     @property
     def effect(self) -> ToolEffect:
         return self.tool.spec.effect if self.tool else ToolEffect.NONE
+
+    @property
+    def takes_secrets(self) -> bool:
+        return self.tool is not None and self.tool.spec.takes_secrets
 
 
 def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
@@ -98,7 +106,11 @@ def effective_arguments(tool: Tool, raw: str | Mapping[str, Any] | None) -> dict
     if not isinstance(value, Mapping):
         raise InvalidArguments("The arguments must be one JSON object.")
     given = canonical.exact(value)
+    if tool.spec.takes_secrets:
+        secrets.refuse_raw(tool, given)
     effective: dict[str, Any] = canonical.exact(tool.coerce(given))
+    if tool.spec.takes_secrets:
+        secrets.refuse_raw(tool, effective)
     if not isinstance(tool, FunctionTool):
         problems = [e.message for e in _validator(tool).iter_errors(effective)]
         if problems:
@@ -122,6 +134,9 @@ def _no_retrieval(uri: str) -> Any:
 
 def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
     raw = proposed.arguments
+    if tool is not None and tool.spec.takes_secrets:
+        kept, texts = secrets.without_raw(tool, raw)
+        return JudgedCall(proposed, tool, kept, PolicyDecision.DENY, "", VALIDATION, problem=problem, raw=texts)
     shown = canonical.storable(raw if isinstance(raw, Mapping) else {"$raw": canonical.bounded(str(raw), 4096)})
     if canonical.size_of(shown) > canonical.MAX_BYTES:
         shown = {"$raw": canonical.bounded(str(raw), 4096)}
