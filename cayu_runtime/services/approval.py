@@ -7,6 +7,7 @@ from ..contracts import Actor
 from ..core import decisions
 from ..core.decisions import Answer, Decided
 from ..core.statements import find
+from ..core.results import visible
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Approval, Tenant
 
@@ -35,7 +36,7 @@ def decide_approval(
 def _checked(verdict: str, version: int, digest: str, reason: str) -> Answer:
     if verdict not in VERDICTS:
         raise InvalidRequest("Decide with 'approve' or 'deny'.")
-    if verdict == "deny" and not reason.strip():
+    if verdict == "deny" and not visible(reason):
         raise InvalidRequest("Say why: a denial needs a reason, which the agent is told.")
     try:
         seen = bytes.fromhex(digest)
