@@ -163,7 +163,7 @@ def keep(change: Change, call: ToolCall, effect: EffectRecord | None, attached: 
     """Write the rows. A late outcome adds to those of the outcome before it."""
     if not attached:
         return
-    first = Attachment._default_manager.filter(call=call).count()
+    first = Attachment.objects.filter(call=call).count()
     change.add(
         *(
             Attachment(

@@ -22,13 +22,11 @@ from .dispatch import (
     Intent,
     context_for,
     front_of,
-    lacks,
     may_replay,
     needs_intent,
     record_intent,
     record_late,
     record_replay,
-    record_unable,
     settle,
     tool_for,
 )
@@ -37,6 +35,7 @@ from .judgement import refusal_of
 from .lease import Keeper, Lease
 from .perform import Ambiguous, NotDone, Outcome, perform
 from .recovery import WORKER_LOST
+from .requirements import lacks, record_unable
 from .routing import load_round
 
 log = structlog.get_logger(__name__)

@@ -7,4 +7,4 @@ from ..models import Attachment, Tenant
 
 def find_attachment(tenant: Tenant, attachment_id: uuid.UUID) -> Attachment | None:
     """One attachment with its body."""
-    return Attachment._default_manager.filter(tenant=tenant, pk=attachment_id).first()
+    return Attachment.objects.filter(tenant=tenant, pk=attachment_id).first()

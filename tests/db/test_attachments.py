@@ -27,7 +27,7 @@ def ran(machine: Machine, result: Any, **options: Any) -> tuple[Session, Counter
 
 
 def kept(session: Session) -> list[Attachment]:
-    return list(Attachment._default_manager.filter(session=session).order_by("position"))
+    return list(Attachment.objects.filter(session=session).order_by("position"))
 
 
 @pytest.mark.parametrize("effect", list(ToolEffect))

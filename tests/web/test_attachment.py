@@ -31,7 +31,7 @@ def test_a_result_that_was_cut_says_so_and_the_whole_can_be_saved(
     office: Office, alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = looked(office, monkeypatch, ToolResult("é" * (MAX_CONTENT + 1)))
-    (row,) = Attachment._default_manager.filter(session=session)
+    (row,) = Attachment.objects.filter(session=session)
     page = alice.get(f"/sessions/{session.session_id}/").content.decode()
     assert f'<a href="/attachments/{row.id}/" download>content.txt</a>' in page
     assert f"{row.size} bytes" in page
@@ -46,7 +46,7 @@ def test_the_effect_page_names_them_too(office: Office, alice: Client, monkeypat
     approval = office.approval(session)
     alice.post(f"/approvals/{approval.id}/decide/", office.form(approval, "approve"))
     office.run(session)
-    (row,) = Attachment._default_manager.filter(session=session)
+    (row,) = Attachment.objects.filter(session=session)
     page = alice.get(f"/effects/{office.effect(session).id}/").content.decode()
     assert f'<a href="/attachments/{row.id}/" download>attachment</a>' in page
 
