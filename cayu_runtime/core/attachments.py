@@ -15,7 +15,7 @@ from ..contracts import ToolResult
 from ..models import Attachment, EffectRecord, ToolCall
 from . import ids
 from .canonical import compact, storable, storable_key
-from .results import MAX_ARTIFACTS, MAX_CONTENT, MAX_STRUCTURED, ROW_PARTS, visible, without
+from .results import MAX_ARTIFACTS, MAX_CONTENT, MAX_STRUCTURED, visible, without
 from .transitions import Change
 
 MAX_TOTAL = 32 * 1024 * 1024
@@ -119,7 +119,8 @@ def _structured(value: Any, hidden: Mapping[str, str], taken: _Taken) -> Any:
 
 
 def _artifacts(entries: Sequence[Any], hidden: Mapping[str, str], taken: _Taken) -> tuple[Any, ...]:
-    made = [_artifact(entry, hidden, taken) for entry in list(entries)[:ROW_PARTS]]
+    plain = entries if type(entries) in (list, tuple) else [storable(entries)]  # another kind may fail when it is read
+    made = [_artifact(entry, hidden, taken) for entry in plain]
     text = compact(made)
     if len(text.encode()) <= MAX_ARTIFACTS:
         return tuple(made)

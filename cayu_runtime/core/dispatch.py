@@ -276,7 +276,7 @@ def close_call(
         result = results.call_result("failed", executed=True, reason=failure)
         reason = outcome.classification
     else:
-        executed = done or effect is None
+        executed = isinstance(outcome, Done) or (effect is None and outcome.begun)
         result = _result_of(outcome, effect, executed=executed)
         reason = "" if done else "tool_error"
         if outcome.check is not None and effect is None:

@@ -53,11 +53,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """The tool stated that it did not act. The rest as in Done."""
+    """The tool stated that it did not act, or it was not even `begun`. The rest as in Done."""
 
     result: ToolResult
     attachments: tuple[Attached, ...] = ()
     check: Check | None = None
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class Returned:
 @dataclass(frozen=True, slots=True)
 class Raised:
     error: BaseException
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str]
+    begun: bool
 
 
 def perform(
@@ -97,7 +99,7 @@ def perform(
     If one that was left behind ends after all, `late` is told in the tool's own thread what came of it.
     """
     if ctx.seconds_left <= 0:
-        return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True))
+        return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True), begun=False)
     box: list[Returned | Raised] = []
     taken = threading.Lock()  # whoever takes it first decides whether the answer came in time
 
@@ -121,18 +123,20 @@ def perform(
 def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], until: float) -> Returned | Raised:
     """The tool's own answer. Secrets are read here and nowhere else; one that is missing means that nothing began."""
     given: dict[str, str] = {}
+    begun = False
     try:
         copied = copy.deepcopy(arguments)
         if tool.spec.takes_secrets:
             copied = secrets.resolved(tool, ctx.tenant, copied, given)
         if time.monotonic() >= until:  # the whole process may have been stopped meanwhile
-            return Raised(NOT_STARTED, given)
+            return Raised(NOT_STARTED, given, begun)
+        begun = True
         answer: Any = tool.run(ctx, copied)
         if inspect.isawaitable(answer):
             answer = asyncio.run(_within(answer, ctx.seconds_left))
         return Returned(answer, given)
     except BaseException as error:
-        return Raised(error, given)
+        return Raised(error, given, begun)
 
 
 def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
@@ -151,7 +155,9 @@ def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments
     key = "" if tool.spec.effect is ToolEffect.NONE else ctx.idempotency_key
     kept, attachments = bound(result, longest_first, key=key)
     check = check_of(tool, arguments, result) if tool.spec.verifies else None
-    return NotDone(kept, attachments, check) if kept.is_error else Done(kept, attachments, check)
+    if not kept.is_error:
+        return Done(kept, attachments, check)
+    return NotDone(kept, attachments, check, begun=isinstance(answer, Returned) or answer.begun)
 
 
 async def _within(answer: Any, seconds: float) -> Any:

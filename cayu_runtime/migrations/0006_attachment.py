@@ -30,7 +30,7 @@ def drop(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ('cayu_runtime', '0003_worker'),
+        ('cayu_runtime', '0004_lean_indexes'),
     ]
 
     operations = [

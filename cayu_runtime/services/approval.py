@@ -6,8 +6,8 @@ from .. import authority
 from ..contracts import Actor
 from ..core import decisions
 from ..core.decisions import Answer, Decided
-from ..core.statements import find
 from ..core.results import visible
+from ..core.statements import find
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Approval, Tenant
 
