@@ -8,8 +8,6 @@ cayu.E005  a number out of its range              cayu.W002  the durability chec
 cayu.E006  CAYU_AUTHORITY cannot be loaded
 cayu.E007  CAYU_PROVIDERS cannot be loaded
 cayu.E008  CAYU_SECRETS cannot be loaded
-cayu.E030  a tool requires a resource that its agent does not have
-cayu.E031  a tool verifies a tool that its agent does not have
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +22,6 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.utils.module_loading import import_string
 
 from cayu_project.databases import POSTGRESQL, SQLITE
-from cayu_runtime import registry
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
 DAY = 24 * 3600
@@ -149,28 +146,6 @@ def check_secrets(**kwargs: Any) -> list[checks.CheckMessage]:
     return []
 
 
-def check_tools(**kwargs: Any) -> Iterator[checks.CheckMessage]:
-    """What an agent's tools need of it. Each of these calls would fail, before anything is done."""
-    for agent in registry.agents().values():
-        names = {tool.spec.name for tool in agent.tools}
-        for tool in agent.tools:
-            missing = [name for name in tool.spec.requires if agent.resources.get(name) is None]
-            if missing:
-                yield checks.Error(
-                    f"Agent '{agent.name}': tool '{tool.spec.name}' requires {', '.join(map(repr, missing))}, "
-                    "which the agent does not have.",
-                    hint=f"Give the agent resources={{'{missing[0]}': …}}, or take the tool away from it.",
-                    id="cayu.E030",
-                )
-            if tool.spec.verifies and tool.spec.verifies not in names:
-                yield checks.Error(
-                    f"Agent '{agent.name}': tool '{tool.spec.name}' verifies '{tool.spec.verifies}', "
-                    "which the agent does not have.",
-                    hint=f"Name one of its tools: {', '.join(sorted(names))}.",
-                    id="cayu.E031",
-                )
-
-
 def check_cookies(**kwargs: Any) -> list[checks.CheckMessage]:
     public = sorted(set(settings.ALLOWED_HOSTS) - LOCAL_HOSTS)
     if not settings.CAYU_INSECURE_COOKIES or not public:
@@ -276,7 +251,6 @@ CHECKS: list[tuple[Callable[..., Any], str]] = [
     (check_authority, checks.Tags.compatibility),
     (check_providers, checks.Tags.compatibility),
     (check_secrets, checks.Tags.compatibility),
-    (check_tools, checks.Tags.compatibility),
     (check_cookies, checks.Tags.security),
     (check_test_switches, checks.Tags.compatibility),
     (check_queue, checks.Tags.compatibility),

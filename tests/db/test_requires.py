@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cayu_project.checks import check_tools
-from cayu_runtime import Agent, Reply, Tool, ToolEffect, ToolSpec, Turn, registry
+from cayu_runtime import Agent, Reply, Tool, ToolEffect, ToolSpec, Turn
+from cayu_runtime.checks import messages_about
 from cayu_runtime.models import Attempt
 from tests.machine import Counter, Gate, Machine, agent_of
 
@@ -63,14 +63,13 @@ def quiet(turn: Turn) -> Reply:
     return Reply("nothing")
 
 
-def test_the_check_at_start_names_agent_tool_and_resource(monkeypatch: pytest.MonkeyPatch) -> None:
-    send = Tool(ToolSpec("send", requires=("mailer",)))
+def test_the_check_at_start_names_agent_tool_and_resource() -> None:
+    send = Tool(ToolSpec("send", effect=ToolEffect.NONE, requires=("mailer",)))
     look = Tool(ToolSpec("look", effect=ToolEffect.NONE, verifies="sent"))
     lacking = Agent("lacking", quiet, tools=(send, look))
     fine = Agent("fine", quiet, tools=(send,), resources={"mailer": object()})
-    monkeypatch.setattr(registry, "agents", lambda: {"lacking": lacking, "fine": fine})
-    first, second = check_tools()
-    assert (first.id, second.id) == ("cayu.E030", "cayu.E031")
+    first, second = messages_about([lacking, fine])
+    assert (first.id, second.id) == ("cayu.E034", "cayu.E035")
     assert first.msg == "Agent 'lacking': tool 'send' requires 'mailer', which the agent does not have."
     assert second.msg == "Agent 'lacking': tool 'look' verifies 'sent', which the agent does not have."
 
