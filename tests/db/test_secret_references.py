@@ -64,7 +64,7 @@ def nowhere(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture,
 
 def raising(error: type[Exception]) -> Any:
     def fail(token: str) -> Any:
-        raise error(f"401 for https://ledger/?token={token} or {token!r}")
+        raise error(f"401, {token} it was, in JSON {json.dumps(token)}, quoted {str.__str__(token)!r}")
 
     return fail
 
