@@ -7,6 +7,7 @@ cayu.E004  SQLite without serialised writes       cayu.W001  plain-http cookies 
 cayu.E005  a number out of its range              cayu.W002  the durability checks are off
 cayu.E006  CAYU_AUTHORITY cannot be loaded
 cayu.E007  CAYU_PROVIDERS cannot be loaded
+cayu.E008  CAYU_SECRETS cannot be loaded
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -131,6 +132,20 @@ def check_providers(**kwargs: Any) -> Iterator[checks.CheckMessage]:
             )
 
 
+def check_secrets(**kwargs: Any) -> list[checks.CheckMessage]:
+    try:
+        import_string(settings.CAYU_SECRETS)
+    except ImportError as error:
+        return [
+            checks.Error(
+                f"CAYU_SECRETS cannot be loaded: {error}.",
+                hint="Set CAYU_SECRETS to the dotted path of a class with resolve(tenant, name, version), or unset it.",
+                id="cayu.E008",
+            )
+        ]
+    return []
+
+
 def check_cookies(**kwargs: Any) -> list[checks.CheckMessage]:
     public = sorted(set(settings.ALLOWED_HOSTS) - LOCAL_HOSTS)
     if not settings.CAYU_INSECURE_COOKIES or not public:
@@ -235,6 +250,7 @@ CHECKS: list[tuple[Callable[..., Any], str]] = [
     (check_numbers, checks.Tags.compatibility),
     (check_authority, checks.Tags.compatibility),
     (check_providers, checks.Tags.compatibility),
+    (check_secrets, checks.Tags.compatibility),
     (check_cookies, checks.Tags.security),
     (check_test_switches, checks.Tags.compatibility),
     (check_queue, checks.Tags.compatibility),

@@ -134,5 +134,6 @@ EVENTS = {
     "tool.call.paused": "{tool} held back, dispatch is paused: {reason}",
     "tool.call.worker_lost": "A worker was lost while {tool} ran",
     "tool.effect.outcome_unknown": "Outcome of {tool} unknown",
+    "tool.effect.verified": "{tool} checked {verified_tool}: {verification}",
     "tool.effect.late_outcome": "{tool} answered after it was given up",
 }

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import account, approval, effect, queue, session
+from .views import account, approval, attachment, effect, queue, session
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -10,6 +10,7 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>/", approval.approval, name="approval"),
     path("approvals/<uuid:approval_id>/confirm/", approval.confirm, name="confirm"),
     path("approvals/<uuid:approval_id>/decide/", approval.decide, name="decide"),
+    path("attachments/<uuid:attachment_id>/", attachment.attachment, name="attachment"),
     path("effects/<uuid:effect_id>/", effect.effect, name="effect"),
     path("sessions/", session.session_list, name="sessions"),
     path("sessions/<str:session_id>/", session.session, name="session"),

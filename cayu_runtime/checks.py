@@ -4,6 +4,8 @@ cayu.E030  a tool that no rule of its agent's policy answers for     cayu.W010  
 cayu.E031  a policy that names a tool which none of its agents has
 cayu.E032  a policy that can't say who it is, or can't be asked
 cayu.E033  a reconciler or verifier of the wrong kind            cayu.W011  an agent's model lacks its SDK or its key
+cayu.E034  a tool that requires a resource which its agent does not have
+cayu.E035  a tool that verifies one which its agent does not have
 
 Nothing is judged or run here: policies are asked for `identity`, `covers` and `names` alone.
 """
@@ -40,6 +42,7 @@ def messages_about(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
             )
         for tool in agent.tools:
             yield from _evidence(agent, tool)
+            yield from _needs(agent, tool)
             if not problem and coverage_of(agent.policy, agent, tool) is False:
                 yield checks.Error(
                     f"Agent {agent.name!r}: no rule of its policy answers for the tool {tool.spec.name!r}; "
@@ -67,6 +70,26 @@ def _problem_of(agent: Agent) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}".rstrip(".")
     return ""
+
+
+def _needs(agent: Agent, tool: Tool) -> Iterator[checks.CheckMessage]:
+    """What a tool needs of its agent, and without which each call of it fails before anything is done."""
+    missing = [name for name in tool.spec.requires if agent.resources.get(name) is None]
+    if missing:
+        yield checks.Error(
+            f"Agent {agent.name!r}: tool {tool.spec.name!r} requires {', '.join(map(repr, missing))}, "
+            "which the agent does not have.",
+            hint=f"Give the agent resources={{{missing[0]!r}: …}}, or take the tool away from it.",
+            id="cayu.E034",
+        )
+    names = sorted(other.spec.name for other in agent.tools)
+    if tool.spec.verifies and tool.spec.verifies not in names:
+        yield checks.Error(
+            f"Agent {agent.name!r}: tool {tool.spec.name!r} verifies {tool.spec.verifies!r}, "
+            "which the agent does not have.",
+            hint=f"Name one of its tools: {', '.join(names)}.",
+            id="cayu.E035",
+        )
 
 
 def _unknown_names(declared: Sequence[Agent]) -> Iterator[checks.CheckMessage]:

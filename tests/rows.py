@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from django.db import models, transaction
@@ -22,6 +23,7 @@ from cayu_runtime.core.ids import new_id
 from cayu_runtime.core.states import OPEN_CALL
 from cayu_runtime.models import (
     Approval,
+    Attachment,
     Attempt,
     AuditEntry,
     Decision,
@@ -307,6 +309,16 @@ def question(state: str = "pending", *, save: bool = True, **values: Any) -> Que
     return _built(Question, save, {**defaults, **evidence(Question, state), **values})
 
 
+def attachment(*, save: bool = True, **values: Any) -> Attachment:
+    of = _call_of(values, "completed")
+    defaults = {
+        "tenant": of.tenant, "session": of.session, "position": 0, "kind": "content", "name": "content.txt",
+        "media_type": "text/plain; charset=utf-8", "size": 4, "sha256": sha256(b"done").digest(), "body": b"done",
+        "created_at": NOW,
+    }  # fmt: skip
+    return _built(Attachment, save, {**defaults, **values})
+
+
 def attempt(state: str = "admitted", *, save: bool = True, **values: Any) -> Attempt:
     if "effect" not in values:
         values["effect"] = effect("outcome_unknown")
@@ -378,6 +390,7 @@ MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Decision: decision,
     Proposal: proposal,
     Question: question,
+    Attachment: attachment,
     Attempt: attempt,
     Event: event,
     AuditEntry: audit_entry,

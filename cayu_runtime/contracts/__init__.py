@@ -14,6 +14,7 @@ from .policy import (
 )
 from .provider import Call, ModelError, Outcome, Provider, Reply, Rule, TextHint, Turn
 from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
+from .secret import EnvironmentSecrets, Secret, SecretResolver, SecretUnavailable, SecretValue
 from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Authority",
     "Call",
     "EffectNotPerformed",
+    "EnvironmentSecrets",
     "Finding",
     "FunctionTool",
     "Guard",
@@ -44,6 +46,10 @@ __all__ = [
     "Reply",
     "Reviewed",
     "Rule",
+    "Secret",
+    "SecretResolver",
+    "SecretUnavailable",
+    "SecretValue",
     "TextHint",
     "Tool",
     "ToolContext",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from .effect import ToolEffect
+from .secret import MARK, with_references
 
 if TYPE_CHECKING:
     from .reconciler import Reconciler, Verifier
@@ -31,7 +32,11 @@ class InvalidArguments(ValueError):
 
 
 class MissingResource(RuntimeError):
-    """A tool asked for a resource that this deployment does not provide."""
+    """A tool asked for a resource that its agent does not have.
+
+    Raised inside an EXTERNAL tool it is as ambiguous as any other exception: the tool may have acted before it asked.
+    What a tool can't begin without is declared (`requires`), and is looked for before anything is dispatched.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,14 @@ class ToolSpec:
     `version` is part of what an approval is bound to: raise it when the behaviour changes. `timeout` is in seconds.
     `verb` and `target` speak to the approver: `verb` is a phrase ("Refund an order"), `target` names the argument
     that says on what. `replay` lets recovery run an IDEMPOTENT tool once more under the same key.
+
+    `requires` names the resources without which the tool can't begin; where the agent lacks one, the call fails before
+    anything is dispatched. `verifies` names the tool whose effects this NONE tool checks by a fresh read; its result
+    says `{"verified": true}`, `false` or `null` in `structured` (anything else, and an error result: it could not
+    tell). `operation` names the argument that identifies the operation on both sides, like `action_id`; without it the
+    check is about the latest completed effect of that tool in the session.
+
+    In `input_schema` a field with `"x-secret": true` takes a reference to a secret (contracts/secret.py).
     """
 
     name: str
@@ -53,6 +66,10 @@ class ToolSpec:
     verb: str = ""
     target: str = ""
     replay: bool = True
+    requires: tuple[str, ...] = ()
+    verifies: str = ""
+    operation: str = ""
+    takes_secrets: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -61,6 +78,16 @@ class ToolSpec:
             raise ValueError(f"Tool {self.name!r}: a version has 1 to 40 characters, a verb at most 110.")
         if not 0 < self.timeout <= MAX_TIMEOUT:
             raise ValueError(f"Tool {self.name!r}: a timeout is more than 0 and at most {MAX_TIMEOUT} seconds.")
+        if self.verifies and self.effect is not ToolEffect.NONE:
+            raise ValueError(f"Tool {self.name!r}: only a tool without effect (NONE) verifies another one.")
+        if isinstance(self.requires, str):
+            raise ValueError(f"Tool {self.name!r}: `requires` is a tuple of names, not one string.")
+        if MARK in json.dumps(self.input_schema, default=str):
+            try:
+                object.__setattr__(self, "input_schema", with_references(self.input_schema))
+            except ValueError as problem:
+                raise ValueError(f"Tool {self.name!r}: {problem}") from None
+            object.__setattr__(self, "takes_secrets", True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +121,16 @@ class ToolContext:
 class ToolResult:
     """What a tool returns. Returning one is a definite statement about the operation.
 
-    `content` is text for the model, `structured` a JSON object for people and programs, `artifacts` JSON objects that
-    describe durable outputs. `is_error=True` says "I did not do it".
+    `content` is text for the model, `structured` a JSON object for people and programs. `is_error=True` says "I did
+    not do it".
+
+    `artifacts` describes durable outputs, each entry a JSON object. An entry with `body` (text or bytes) is a file: the
+    body is kept as an attachment under the entry's `name` and `media_type`, and the entry names it. Entries without one
+    are kept as they are.
+
+    Whatever it holds, a result is recorded. What JSON can't say is tagged. Content over 256 KiB, structured over 256
+    KiB and artifacts over 64 KiB are kept whole as attachments; the call, and the model, get an excerpt that says so. A
+    result has at most 32 attachments of 32 MiB together; of what is more, size and digest are kept.
     """
 
     content: str = ""
@@ -197,10 +232,14 @@ def tool(
     replay: bool = True,
     reconciler: Reconciler | None = None,
     verifier: Verifier | None = None,
+    requires: tuple[str, ...] = (),
+    verifies: str = "",
+    operation: str = "",
 ) -> Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function. The schema comes from its type hints, the description from its docstring.
 
-    A first parameter called `ctx` receives the ToolContext. Returns may be a ToolResult, a string or a mapping.
+    A first parameter called `ctx` receives the ToolContext. A parameter of type `Secret` takes a reference to a secret
+    and receives its value. Returns may be a ToolResult, a string or a mapping.
     """
 
     def wrap(function: Callable[..., Any]) -> FunctionTool:
@@ -231,6 +270,9 @@ def tool(
             verb=verb,
             target=target,
             replay=replay,
+            requires=requires,
+            verifies=verifies,
+            operation=operation,
         )
         made = FunctionTool(spec, function, arguments, takes_ctx)
         made.reconciler, made.verifier = reconciler, verifier

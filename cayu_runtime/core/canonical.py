@@ -148,18 +148,23 @@ def digest(value: Any) -> bytes:
     return hashlib.sha256(canonical(value)).digest()
 
 
-def storable(value: Any) -> Any:
+def compact(value: Any) -> str:
+    """The JSON text of a storable value, without white space."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def storable(value: Any, parts: int = MAX_PARTS) -> Any:
     """`value` as JSON that every database and client takes. Never fails: what JSON can't say is tagged.
 
-    An object that raises when it is looked at is named by its type; so is what lies beyond 62 levels or 100,000 parts.
+    An object that raises when it is looked at is named by its type; so is what lies beyond 62 levels or `parts` parts.
     """
-    return _storable(value, 0, [MAX_PARTS])
+    return _storable(value, 0, [parts, parts])
 
 
 def _storable(value: Any, depth: int, left: list[int]) -> Any:
     left[0] -= 1
     if left[0] < 0:
-        return {"$truncated": f"more than {MAX_PARTS} parts"}
+        return {"$truncated": f"more than {left[1]} parts"}
     try:
         return _tagged(value, depth, left)
     except Exception as error:  # the object's own doing; RecursionError is one of them

@@ -10,12 +10,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from ..contracts import Agent, PolicyDecision, Receipt, Tool, ToolContext, ToolEffect
 from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
-from . import canonical, ids, judgement, repetition, results, reviewed
+from . import attachments, canonical, ids, judgement, repetition, results, reviewed
 from .decisions import close_expired
 from .endings import OpenRound, abandon_effect, mark_unknown
 from .lease import Lease
@@ -23,6 +24,7 @@ from .perform import Ambiguous, Done, NotDone, Outcome
 from .routing import place_session, route, settle_round
 from .states import CLOSED_CALL, CLOSED_EFFECT, LEASED
 from .transitions import Change, transition
+from .verification import record_verification
 
 PAUSED_SECONDS = 30.0
 MAX_RUNS = 2
@@ -244,28 +246,43 @@ def settle(lease: Lease, work: OpenRound, ended: Sequence[tuple[ToolCall, Outcom
     with transition(lease.session, fence=lease.fence) as change:
         change.set(stalls=0)
         for call, outcome in ended:
-            close_call(change, call, work.effects.get(call.id), outcome)
+            approval = work.approvals.get(call.id)
+            said = approval.decided_by.reason if approval is not None and approval.decided_by else ""
+            close_call(change, call, work.effects.get(call.id), outcome, said=said)
         route(change, work)
         return change.session.state == "running"
 
 
 def close_call(
-    change: Change, call: ToolCall, effect: EffectRecord | None, outcome: Outcome, *, source: str = "native"
+    change: Change,
+    call: ToolCall,
+    effect: EffectRecord | None,
+    outcome: Outcome,
+    *,
+    source: str = "native",
+    said: str = "",
 ) -> None:
-    """Write one outcome to a call and its effect. The attempt that was open on the effect is selected by it."""
+    """Write one outcome to a call and its effect. The attempt that was open on the effect is selected by it.
+
+    `said` is what the person who approved it wrote, which the model is told with the result.
+    """
     if isinstance(outcome, Ambiguous) and effect is not None:
         mark_unknown(change, call, effect, outcome.evidence)
         return
     done = isinstance(outcome, Done)
     if isinstance(outcome, Ambiguous):
-        said = f"The tool failed ({outcome.classification}): {outcome.summary}"
-        result = results.call_result("failed", executed=True, reason=said)
+        failure = f"The tool failed ({outcome.classification}): {outcome.summary}"
+        result = results.call_result("failed", executed=True, reason=failure)
         reason = outcome.classification
     else:
-        executed = done or effect is None
-        hide = effect.idempotency_key if effect else ""
-        result = results.from_tool("completed" if done else "failed", outcome.result, executed=executed, hide=hide)
+        executed = isinstance(outcome, Done) or (effect is None and outcome.begun)
+        result = _result_of(outcome, effect, executed=executed)
         reason = "" if done else "tool_error"
+        if outcome.check is not None and effect is None:
+            result["verification"] = record_verification(change, call, outcome.check, result)
+        attachments.keep(change, call, effect, outcome.attachments)
+    if said:
+        result["approver_said"] = said
     change.move(call, "completed" if done else "failed", result=result, reason=reason)
     receipt = None
     if effect is not None:
@@ -282,6 +299,16 @@ def close_call(
         executed=result["executed"],
         outcome_unknown=False,
         receipt=receipt.digest if receipt else None,
+    )
+
+
+def _result_of(outcome: Done | NotDone, effect: EffectRecord | None, *, executed: bool) -> dict[str, Any]:
+    return results.from_tool(
+        "completed" if isinstance(outcome, Done) else "failed",
+        outcome.result,
+        executed=executed,
+        hide=effect.idempotency_key if effect else "",
+        attachments=[part.reference for part in outcome.attachments],
     )
 
 
@@ -324,9 +351,8 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
         effect = EffectRecord.objects.filter(call=call).first()
         if effect is None:
             return
-        hide = effect.idempotency_key
         done = isinstance(outcome, Done)
-        result = results.from_tool("completed" if done else "failed", outcome.result, executed=done, hide=hide)
+        result = _result_of(outcome, effect, executed=done)
         said = "completed" if done else "rejected"
         late = Attempt(
             id=ids.new_id(),
@@ -351,6 +377,7 @@ def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done |
                 place_session(change, {other.state for other in calls})
             return
         contradicts = effect.state in CLOSED_EFFECT and effect.state != said
+        attachments.keep(change, call, effect, outcome.attachments)
         late.state = "superseded"
         late.evidence |= {"effect_was": effect.state, "contradicts": contradicts}
         change.add(late)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,12 +17,13 @@ from ..errors import Fenced, LostRace
 from ..models import Message, Session
 from . import backoff, execution, hints, model
 from .endings import OpenRound
-from .judgement import judge
+from .judgement import JudgedCall, judge
 from .lease import Claim, Keeper, Lease, claim
 from .recovery import recover
 from .results import as_history
 from .rounds import agent_limits_reached, record_step
 from .routing import load_round, release_lease, settle_leftover, stop_session
+from .secrets import without_raw_calls
 from .statements import fetch, prepared
 
 log = structlog.get_logger(__name__)
@@ -137,10 +138,11 @@ def _model_step(run: Run) -> bool:
         stop_session(run.lease, "limit_reached", "session.limit_reached", reason=too_many)
         return False
     judged = [judge(run.agent, run.session, call) for call in reply.calls]
-    recorded = record_step(run.lease, reply.body, reply.said, judged)
+    body, message = _storable(reply, judged)
+    recorded = record_step(run.lease, body, reply.said, judged)
     run.keeper.until(None)
     run.session.steps += 1
-    run.history.append(reply.message)
+    run.history.append(message)
     run.work = recorded.work
     if run.work is not None and run.work.round.state == "settled":
         _append_results(run, run.work)
@@ -150,3 +152,12 @@ def _model_step(run: Run) -> bool:
 def _transcript(session: UUID) -> list[Any]:
     sql = f"SELECT body FROM {Message._meta.db_table} WHERE session_id = %s ORDER BY position"  # noqa: S608
     return [json.loads(body) for (body,) in fetch(sql, [prepared(Message, "session", session)])]
+
+
+def _storable(reply: model.Step, judged: Sequence[JudgedCall]) -> tuple[Any, Any]:
+    """The model's message for the transcript and for the history in memory, without what may not be stored."""
+    kept = {call.proposed.call_id: call.arguments for call in judged if call.problem and call.takes_secrets}
+    if not kept:
+        return reply.body, reply.message
+    body = without_raw_calls(reply.body, kept, frozenset().union(*(call.raw for call in judged)))
+    return body, as_history([body])[0]

@@ -34,6 +34,7 @@ from .judgement import refusal_of, tool_for
 from .lease import Keeper, Lease
 from .perform import Ambiguous, NotDone, Outcome, perform
 from .recovery import WORKER_LOST
+from .requirements import lacks, record_unable
 from .routing import load_round
 
 log = structlog.get_logger(__name__)
@@ -70,7 +71,7 @@ def _parallel_front(agent: Agent, work: OpenRound) -> list[tuple[ToolCall, Tool]
     front: list[tuple[ToolCall, Tool]] = []
     for call in front_of(work):
         tool = tool_for(agent, call)
-        if tool is None or not tool.spec.parallel_safe:
+        if tool is None or not tool.spec.parallel_safe or lacks(agent, tool):
             break
         front.append((call, tool))
     return front[:MAX_PARALLEL]
@@ -93,6 +94,9 @@ def _run_call(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work
     tool = tool_for(agent, call)
     if call.state == "dispatched":
         return _run_again(lease, keeper, agent, session, work, call, tool)
+    lacking = lacks(agent, tool) if tool is not None else ""
+    if lacking:
+        return record_unable(lease, work, call, lacking)
     if tool is not None and not needs_intent(call, work):
         ctx = context_for(agent, session, call, None, None, tool.spec.timeout)
         return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)

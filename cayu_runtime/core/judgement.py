@@ -29,7 +29,7 @@ from ..contracts import (
     ToolEffect,
 )
 from ..models import Session, ToolCall
-from . import canonical
+from . import canonical, secrets
 from .canonical import NotCanonical
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
@@ -53,7 +53,8 @@ class ProposedCall:
 class JudgedCall:
     """A proposed call with its effective arguments and the decision about it.
 
-    `problem`: it is invalid, and why. `reviewed`: the recorded proposal that the policy compared it with.
+    `problem`: it is invalid, and why. `reviewed`: the recorded proposal that the policy compared it with. `raw` holds
+    the texts of its arguments that may not be stored anywhere, if it brought a secret's value.
     """
 
     proposed: ProposedCall
@@ -67,10 +68,15 @@ class JudgedCall:
     problem: str = ""
     reviewed: Reviewed | None = None
     editable: bool = False
+    raw: frozenset[str] = frozenset()
 
     @property
     def effect(self) -> ToolEffect:
         return self.tool.spec.effect if self.tool else ToolEffect.NONE
+
+    @property
+    def takes_secrets(self) -> bool:
+        return self.tool is not None and self.tool.spec.takes_secrets
 
 
 def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
@@ -107,7 +113,11 @@ def effective_arguments(tool: Tool, raw: str | Mapping[str, Any] | None) -> dict
     if not isinstance(value, Mapping):
         raise InvalidArguments("The arguments must be one JSON object.")
     given = canonical.exact(value)
+    if tool.spec.takes_secrets:
+        secrets.refuse_raw(tool, given)
     effective: dict[str, Any] = canonical.exact(tool.coerce(given))
+    if tool.spec.takes_secrets:
+        secrets.refuse_raw(tool, effective)
     if not isinstance(tool, FunctionTool):
         problems = [e.message for e in _validator(tool).iter_errors(effective)]
         if problems:
@@ -131,6 +141,9 @@ def _no_retrieval(uri: str) -> Any:
 
 def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
     raw = proposed.arguments
+    if tool is not None and tool.spec.takes_secrets:
+        kept, texts = secrets.without_raw(tool, raw)
+        return JudgedCall(proposed, tool, kept, PolicyDecision.DENY, "", VALIDATION, problem=problem, raw=texts)
     shown = canonical.storable(raw if isinstance(raw, Mapping) else {"$raw": canonical.bounded(str(raw), 4096)})
     if canonical.size_of(shown) > canonical.MAX_BYTES:
         shown = {"$raw": canonical.bounded(str(raw), 4096)}

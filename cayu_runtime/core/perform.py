@@ -13,15 +13,18 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 from django.db import connections
 
-from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolResult
+from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolEffect, ToolResult
+from . import secrets
+from .attachments import Attached, bound
 from .canonical import bounded, storable_key
+from .verification import Check, check_of
 
 MAX_EVIDENCE = 2048
 MAX_MASKED = 64 * 1024
@@ -37,16 +40,25 @@ _CREDENTIAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The tool returned a valid result: a definite statement that it acted."""
+    """The tool returned a valid result: a definite statement that it acted.
+
+    `result` is small enough for the call's row, without the value of any secret; `attachments` is what was too large
+    for it. `check` is what the tool found out about another one's effect, if it verifies one.
+    """
 
     result: ToolResult
+    attachments: tuple[Attached, ...] = ()
+    check: Check | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """The tool stated that it did not act."""
+    """The tool stated that it did not act, or it was not even `begun`. The rest as in Done."""
 
     result: ToolResult
+    attachments: tuple[Attached, ...] = ()
+    check: Check | None = None
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +78,17 @@ Outcome = Done | NotDone | Ambiguous
 
 @dataclass(frozen=True, slots=True)
 class Returned:
+    """What a tool returned, and the secrets that it was given: each value with its name."""
+
     value: Any
+    secrets: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
     error: BaseException
+    secrets: Mapping[str, str]
+    begun: bool
 
 
 def perform(
@@ -82,17 +99,16 @@ def perform(
     If one that was left behind ends after all, `late` is told in the tool's own thread what came of it.
     """
     if ctx.seconds_left <= 0:
-        return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True))
+        return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True), begun=False)
     box: list[Returned | Raised] = []
     taken = threading.Lock()  # whoever takes it first decides whether the answer came in time
 
     until = time.monotonic() + ctx.seconds_left
 
     def work() -> None:
-        late_start = time.monotonic() >= until  # the whole process may have been stopped meanwhile
-        box.append(Raised(NOT_STARTED) if late_start else _run(tool, ctx, arguments))
+        box.append(_run(tool, ctx, arguments, until))
         if not taken.acquire(blocking=False) and late is not None:
-            late(_classify(box[0], arguments, ctx))
+            late(_classify(box[0], tool, ctx, arguments))
         connections.close_all()
 
     context = contextvars.copy_context()
@@ -101,40 +117,51 @@ def perform(
     thread.join(ctx.seconds_left)
     if taken.acquire(blocking=False):
         return Ambiguous("timeout", {"classification": "timeout", "seconds": round(ctx.seconds_left, 3)})
-    return _classify(box[0], arguments, ctx)
+    return _classify(box[0], tool, ctx, arguments)
 
 
-def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Returned | Raised:
+def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], until: float) -> Returned | Raised:
+    """The tool's own answer. Secrets are read here and nowhere else; one that is missing means that nothing began."""
+    given: dict[str, str] = {}
+    begun = False
     try:
-        answer: Any = tool.run(ctx, copy.deepcopy(arguments))
+        copied = copy.deepcopy(arguments)
+        if tool.spec.takes_secrets:
+            copied = secrets.resolved(tool, ctx.tenant, copied, given)
+        if time.monotonic() >= until:  # the whole process may have been stopped meanwhile
+            return Raised(NOT_STARTED, given, begun)
+        begun = True
+        answer: Any = tool.run(ctx, copied)
         if inspect.isawaitable(answer):
             answer = asyncio.run(_within(answer, ctx.seconds_left))
-        return Returned(answer)
+        return Returned(answer, given)
     except BaseException as error:
-        return Raised(error)
+        return Raised(error, given, begun)
 
 
-def _classify(answer: Returned | Raised, arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
+def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
+    if isinstance(answer, Raised) and not isinstance(answer.error, EffectNotPerformed):
+        classification = "timeout" if isinstance(answer.error, TimeoutError) else "raised"
+        return _raised(classification, answer.error, [ctx.idempotency_key, *_texts(arguments), *answer.secrets])
     if isinstance(answer, Raised):
-        return _classify_error(answer.error, arguments, ctx)
-    return _classify_result(answer.value)
+        result = ToolResult(content=_words(answer.error) or "The tool did not act.", is_error=True)
+    else:
+        problem = _problem(answer.value)
+        if problem:
+            return Ambiguous("invalid_result", {"classification": "invalid_result", "message": problem})
+        result = answer.value
+    hidden = {form: f"[secret {name}]" for value, name in answer.secrets.items() for form in _forms(value)}
+    longest_first = dict(sorted(hidden.items(), key=lambda pair: len(pair[0]), reverse=True))
+    key = "" if tool.spec.effect is ToolEffect.NONE else ctx.idempotency_key
+    kept, attachments = bound(result, longest_first, key=key)
+    check = check_of(tool, arguments, result) if tool.spec.verifies else None
+    if not kept.is_error:
+        return Done(kept, attachments, check)
+    return NotDone(kept, attachments, check, begun=isinstance(answer, Returned) or answer.begun)
 
 
 async def _within(answer: Any, seconds: float) -> Any:
     return await asyncio.wait_for(answer, seconds)
-
-
-def _classify_error(error: BaseException, arguments: dict[str, Any], ctx: ToolContext) -> Outcome:
-    if isinstance(error, EffectNotPerformed):
-        return NotDone(ToolResult(content=_words(error) or "The tool did not act.", is_error=True))
-    return _raised("timeout" if isinstance(error, TimeoutError) else "raised", error, arguments, ctx)
-
-
-def _classify_result(answer: Any) -> Outcome:
-    problem = _problem(answer)
-    if problem:
-        return Ambiguous("invalid_result", {"classification": "invalid_result", "message": problem})
-    return NotDone(answer) if answer.is_error else Done(answer)
 
 
 def _words(error: BaseException) -> str:
@@ -160,14 +187,13 @@ def _problem(answer: Any) -> str:
     return ""
 
 
-def _raised(classification: str, error: BaseException, arguments: dict[str, Any], ctx: ToolContext) -> Ambiguous:
+def _raised(classification: str, error: BaseException, values: Iterable[str]) -> Ambiguous:
     types: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(types) < 5:
         types.append(type(cause).__name__)
         cause = cause.__cause__ or cause.__context__
-    secrets = [ctx.idempotency_key, *_texts(arguments)]
-    evidence = {"classification": classification, "exceptions": types, "message": masked(_words(error), secrets)}
+    evidence = {"classification": classification, "exceptions": types, "message": masked(_words(error), values)}
     return Ambiguous(classification, evidence)
 
 

@@ -6,7 +6,7 @@ model pays for that import.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 MAX_CONTENT = 256 * 1024
 MAX_STRUCTURED = 256 * 1024
-MAX_REASON = 2000
+MAX_ARTIFACTS = 64 * 1024
+MAX_REASON = 2400  # a person's 2,000 characters, and who said them
+ROW_PARTS = 200_000  # more than JSON of these sizes can have
 
 
 def call_result(
@@ -44,31 +46,47 @@ def call_result(
     if structured is not None:
         result["structured"] = _bounded_json(structured, MAX_STRUCTURED)
     if artifacts:
-        result["artifacts"] = _bounded_json(list(artifacts), 64 * 1024)
+        result["artifacts"] = _bounded_json(list(artifacts), MAX_ARTIFACTS)
     return result
 
 
-def from_tool(status: str, result: ToolResult, *, executed: bool, hide: str = "") -> dict[str, Any]:
-    """A tool's result as it is stored. `hide` (the idempotency key) is taken out wherever the downstream echoed it."""
+def from_tool(
+    status: str, result: ToolResult, *, executed: bool, hide: str = "", attachments: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """A tool's result as it is stored, with references to its `attachments`.
+
+    `hide` (the idempotency key) is taken out wherever the downstream echoed it.
+    """
     made = call_result(
         status, executed=executed, content=result.content, structured=result.structured, artifacts=result.artifacts
     )
-    hidden: dict[str, Any] = _without(made, hide) if hide else made
+    if attachments:
+        made["attachments"] = list(attachments)
+    hidden: dict[str, Any] = without(made, {hide: "[idempotency key]"}) if hide else made
     return hidden
 
 
-def _without(value: Any, secret: str) -> Any:
+def without(value: Any, hidden: Mapping[str, str]) -> Any:
+    """A JSON value in which each text of `hidden` is replaced by what stands for it."""
+    return _without(value, hidden) if hidden else value
+
+
+def _without(value: Any, hidden: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return value.replace(secret, "[idempotency key]")
+        for text, instead in hidden.items():
+            value = value.replace(text, instead)
+        return value
     if isinstance(value, dict):
-        return {_without(key, secret): _without(entry, secret) for key, entry in value.items()}
+        return {_without(key, hidden): _without(entry, hidden) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_without(entry, secret) for entry in value]
+        return [_without(entry, hidden) for entry in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return hidden.get(str(value), value)
     return value
 
 
 def _bounded_json(value: Any, limit: int) -> Any:
-    safe = storable(value)
+    safe = storable(value, ROW_PARTS)
     size = size_of(safe)
     return safe if size <= limit else {"$truncated": f"{size} bytes of JSON; at most {limit} are kept"}
 

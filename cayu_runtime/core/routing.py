@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from ..models import Approval, EffectRecord, Message, Session, ToolCall, ToolRound
+from ..models import Approval, Decision, EffectRecord, Message, Session, ToolCall, ToolRound
 from . import results
 from .endings import OpenRound, give_up_dispatched, withdraw
 from .lease import Lease
@@ -18,29 +18,37 @@ from .transitions import Change, transition
 
 def load_round(session: UUID) -> OpenRound | None:
     """The open round of a session, read once per claim."""
-    readers = (reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a"))
+    readers = (
+        reader(ToolRound, "r"),
+        reader(ToolCall, "c"),
+        reader(EffectRecord, "e"),
+        reader(Approval, "a"),
+        reader(Decision, "d"),
+    )
     work: OpenRound | None = None
     for row in fetch(_round_statement(), [prepared(ToolRound, "session", session)]):
-        open_round, call, effect, approval = split(readers, row)
+        open_round, call, effect, approval, decision = split(readers, row)
         work = work or OpenRound(open_round, [])
         work.calls.append(call)
         if effect is not None:
             work.effects[call.id] = effect
         if approval is not None:
-            approval.call = call
+            approval.call, approval.decided_by = call, decision
             work.approvals[call.id] = approval
     return work
 
 
 @lru_cache(maxsize=1)
 def _round_statement() -> str:
-    """The open round with its calls in order, each with its effect and its live approval."""
+    """The open round with its calls in order, each with its effect, its live approval and the decision on it."""
     r, c, e, a = reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a")
+    d = reader(Decision, "d")
     return f"""
-        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}
+        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}, {d.columns}
         FROM {r.table} JOIN {c.table} ON c.round_id = r.id
         LEFT JOIN {e.table} ON e.call_id = c.id
         LEFT JOIN {a.table} ON a.call_id = c.id AND a.state IN ('pending', 'approved')
+        LEFT JOIN {d.table} ON d.id = a.decided_by_id
         WHERE r.session_id = %s AND r.state IN ('waiting', 'executing') ORDER BY c.position
     """  # noqa: S608  names come from the models
 

@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ('cayu_runtime', '0005_session_model_failures'),
+        ('cayu_runtime', '0006_attachment'),
     ]
 
     operations = [

@@ -1,6 +1,7 @@
 """The tables. Every row has a tenant; states and their evidence are tied by CHECK constraints (DESIGN §2, §3)."""
 
 from .approval import Approval, Decision
+from .attachment import Attachment
 from .attempt import Attempt
 from .audit import AuditEntry
 from .call import ToolCall
@@ -17,6 +18,7 @@ from .worker import Worker
 
 __all__ = [
     "Approval",
+    "Attachment",
     "Attempt",
     "AuditEntry",
     "Decision",

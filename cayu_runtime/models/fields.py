@@ -38,13 +38,17 @@ class JSONTextField(TextField):
         return json.dumps(self.value_from_object(obj))
 
 
-class DigestField(models.BinaryField):
-    """A SHA-256 as its 32 bytes."""
+class BytesField(models.BinaryField):
+    """Bytes that read as `bytes` on both databases."""
 
     _pyi_private_get_type: bytes
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> bytes | None:
         return None if value is None else bytes(value)
+
+
+class DigestField(BytesField):
+    """A SHA-256 as its 32 bytes."""
 
 
 def one_of(model: str, field: str, values: tuple[str, ...]) -> models.CheckConstraint:

@@ -9,6 +9,7 @@ from .. import authority, registry
 from ..contracts import Actor
 from ..core import decisions, edits
 from ..core.decisions import Answer, Decided
+from ..core.results import visible
 from ..core.statements import find
 from ..errors import Conflict, InvalidRequest, NotFound
 from ..models import Approval, Tenant
@@ -81,7 +82,7 @@ def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any]) ->
 
 
 def _checked(verdict: str, version: int, digest: str, reason: str) -> Answer:
-    if verdict in NEED_REASON and not reason.strip():
+    if verdict in NEED_REASON and not visible(reason):
         raise InvalidRequest(f"Say why: {NEED_REASON[verdict]} needs a reason, which the agent is told.")
     try:
         seen = bytes.fromhex(digest)

@@ -12,7 +12,7 @@ from django.db.models import BinaryField, JSONField
 from cayu_runtime.core import states
 from cayu_runtime.core.transitions import CLOSED_AT, MACHINES
 from cayu_runtime.models import DispatchPause, Tenant, Worker
-from cayu_runtime.models.fields import DigestField, JSONTextField
+from cayu_runtime.models.fields import BytesField, JSONTextField
 from tests import rows
 
 MODELS = list(apps.get_app_config("cayu_runtime").get_models())
@@ -90,7 +90,7 @@ def test_digests_and_json_have_the_types_that_read_the_same_on_both_databases(mo
     """A bare BinaryField reads as memoryview on PostgreSQL; JSONB refuses NUL and reorders keys."""
     for field in model._meta.concrete_fields:
         assert not isinstance(field, JSONField), f"{field.name} should be a JSONTextField"
-        assert not isinstance(field, BinaryField) or isinstance(field, DigestField), f"{field.name}: DigestField"
+        assert not isinstance(field, BinaryField) or isinstance(field, BytesField), f"{field.name}: BytesField"
 
 
 @each_model
@@ -101,7 +101,7 @@ def test_a_row_reads_as_it_was_written(model: type[models.Model]) -> None:
     read: Any = model._default_manager.get(pk=row.pk)
     assert {name: getattr(read, name) for name in written} == written
     for field in model._meta.concrete_fields:
-        if isinstance(field, (DigestField, JSONTextField)) and written[field.attname] is not None:
+        if isinstance(field, (BytesField, JSONTextField)) and written[field.attname] is not None:
             assert type(getattr(read, field.attname)) is type(written[field.attname])
 
 

@@ -418,3 +418,14 @@ lies("pause_says_why", ("no reason", of(rows.pause), {"reason": ""}))
 
 busy = of(rows.worker, session=OTHER_ID, busy_since=NOW)
 lies("worker_with_session_is_busy", ("runs a session since never", busy, {"busy_since": None}))
+
+# ---- attachments ----
+
+two_attachments = another(rows.attachment, "call", {}, position=1)
+lies("attachment_kind_known", ("no such kind", of(rows.attachment), {"kind": "picture"}))
+lies("attachment_position_unique", ("two at one place", two_attachments, {"position": 0}))
+lies(
+    "attachment_numbers_sane",
+    ("smaller than nothing", of(rows.attachment), {"size": -1}),
+    ("before the first", of(rows.attachment), {"position": -1}),
+)

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 from django.db import DatabaseError, connection, models, transaction
 
-from cayu_runtime.models import AuditEntry, Decision, Event, Message
+from cayu_runtime.models import Attachment, AuditEntry, Decision, Event, Message
 from tests import rows
 
 pytestmark = pytest.mark.django_db
@@ -19,8 +19,10 @@ FORGERIES: dict[type[models.Model], tuple[str, str]] = {
     AuditEntry: ("actor", "user:bob"),
     Message: ("role", "model"),
     Decision: ("reason", "I never said so."),
+    Attachment: ("name", "another.txt"),
 }
-TABLES = import_module("cayu_runtime.migrations.0002_append_only").TABLES
+MIGRATIONS = ("0002_append_only", "0006_attachment")
+TABLES = [table for name in MIGRATIONS for table in import_module(f"cayu_runtime.migrations.{name}").TABLES]
 
 REFUSAL = rf"rows of ({'|'.join(TABLES)}) are append-only"
 
@@ -29,7 +31,7 @@ each = pytest.mark.parametrize(
 )
 
 
-def test_the_migration_guards_every_append_only_table_and_no_other() -> None:
+def test_the_migrations_guard_every_append_only_table_and_no_other() -> None:
     assert {model._meta.db_table for model in FORGERIES} == set(TABLES)
     promising = {
         table.__name__
@@ -123,7 +125,7 @@ def test_insert_or_replace_cannot_change_it(model: type[models.Model], column: s
     columns = [str(field.column) for field in model._meta.concrete_fields]
     values = [f"'{forged}'" if name == column else name for name in columns]
     if identity == "a new id":
-        values[columns.index("id")] = "lower(hex(randomblob(16)))" if model is Decision else "NULL"
+        values[columns.index("id")] = "lower(hex(randomblob(16)))" if model in (Decision, Attachment) else "NULL"
     replace = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} FROM {table}"
     stays(row, lambda: execute(replace))
 

@@ -23,7 +23,11 @@ from tests.db.lies import LIES, Lie
 pytestmark = pytest.mark.django_db
 
 MODELS = list(apps.get_app_config("cayu_runtime").get_models())
-APPEND_ONLY = import_module("cayu_runtime.migrations.0002_append_only").TABLES
+APPEND_ONLY = [
+    table
+    for name in ("0002_append_only", "0006_attachment")
+    for table in import_module(f"cayu_runtime.migrations.{name}").TABLES
+]
 
 
 def unique_columns(model: type[models.Model]) -> list[Any]:

@@ -231,7 +231,9 @@ def test_an_external_tool_without_a_reconciler_is_a_warning() -> None:
     assert "'pay'" in message.msg
 
 
-@pytest.mark.parametrize("wrong", [Reconciler, Verifier(), "ledger"], ids=lambda value: getattr(value, "__name__", type(value).__name__))
+@pytest.mark.parametrize(
+    "wrong", [Reconciler, Verifier(), "ledger"], ids=lambda value: getattr(value, "__name__", type(value).__name__)
+)
 def test_a_reconciler_of_another_kind_is_an_error(wrong: Any) -> None:
     made = tool(name="pay", effect=ToolEffect.EXTERNAL, reconciler=wrong)(lambda: "")
     assert ids(clerk(None, made)) == [WRONG_KIND]

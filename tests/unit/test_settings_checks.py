@@ -69,6 +69,12 @@ def test_an_authority_that_cannot_be_loaded_is_refused_and_none_is_legal(setting
     assert ids(checks.check_authority) == []
 
 
+def test_a_source_of_secrets_that_cannot_be_loaded_is_refused(settings: Any) -> None:
+    assert ids(checks.check_secrets) == []
+    settings.CAYU_SECRETS = "cayu_project.nowhere.Vault"
+    assert ids(checks.check_secrets) == ["cayu.E008"]
+
+
 def test_a_provider_that_cannot_be_loaded_is_refused(settings: Any) -> None:
     settings.CAYU_PROVIDERS = {"good": "pathlib.Path", "bad": "cayu_project.nowhere.Provider", "worse": "nodots"}
     assert ids(checks.check_providers) == ["cayu.E007", "cayu.E007"]

@@ -10,6 +10,7 @@ from pytest_django.fixtures import Settings
 
 from cayu_review.services.membership import grant_role
 from cayu_runtime.models import Event, Session
+from tests import rows
 from tests.web.office import Office
 
 LISTS = ["/", "/reconcile/", "/sessions/", "/start/"]
@@ -22,10 +23,11 @@ class Places:
     approval: str
     effect: str
     session: str
+    attachment: str
 
     @property
     def pages(self) -> list[str]:
-        return [self.approval, self.effect, self.session]
+        return [self.approval, self.effect, self.session, self.attachment]
 
     @property
     def deeds(self) -> list[str]:
@@ -39,6 +41,7 @@ def places(office: Office) -> Places:
         f"/approvals/{office.approval(session).id}/",
         f"/effects/{office.effect(session).id}/",
         f"/sessions/{session.session_id}/",
+        f"/attachments/{rows.attachment(call=office.approval(session).call).id}/",
     )
 
 
