@@ -225,6 +225,11 @@ def storable_key(key: Any) -> str:
     return _UNSTORABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
+def whole(text: str) -> str:
+    """Text without half characters, which no request could carry; each is written out as its escape."""
+    return _HALF_CHARACTER.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
 def bounded(text: str, limit: int) -> str:
     """`text` cut to `limit` characters, with the cut said."""
     return text if len(text) <= limit else f"{text[: limit - 30]}… [{len(text)} characters in all]"

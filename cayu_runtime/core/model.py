@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from ..contracts import Agent, ModelError, Rule
-from .canonical import storable_key
+from .canonical import whole
 from .judgement import ProposedCall
 from .perform import masked
 
@@ -113,7 +113,7 @@ def _ask_one(agent: Agent, model: str | Rule, name: str, history: list[ModelMess
         message, body = _stored(response)
     except Exception as error:
         raise adapter.typed(error, seconds) from error
-    parts = [part for part in message.parts if isinstance(part, ToolCallPart)]
+    parts = [part for part in response.parts if isinstance(part, ToolCallPart)]
     calls = tuple(ProposedCall(part.tool_call_id, part.tool_name, part.args) for part in parts)
     usage = adapter.usage_of(response)
     seen = [call.call_id for call in calls]
@@ -124,25 +124,25 @@ def _ask_one(agent: Agent, model: str | Rule, name: str, history: list[ModelMess
 
 
 def _stored(response: ModelResponse) -> tuple[ModelResponse, Any]:
-    """A response as the transcript keeps it, whole: thinking and its signatures too. And itself, read back if a
-    character had to be written out that no database stores.
+    """A response as the transcript keeps it, whole: thinking and its signatures too. And itself, read back if half a
+    character had to be written out: the next request could not carry it.
     """
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     body = ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)[0]
-    stored = _storable(body)
+    stored = _sendable(body)
     if stored == body:
         return response, body
     return ModelMessagesTypeAdapter.validate_python([stored])[0], stored  # type: ignore[return-value]
 
 
-def _storable(value: Any) -> Any:
+def _sendable(value: Any) -> Any:
     if isinstance(value, str):
-        return storable_key(value)
+        return whole(value)
     if isinstance(value, dict):
-        return {storable_key(key): _storable(entry) for key, entry in value.items()}
+        return {whole(key): _sendable(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_storable(entry) for entry in value]
+        return [_sendable(entry) for entry in value]
     return value
 
 

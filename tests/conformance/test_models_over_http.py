@@ -322,10 +322,12 @@ def test_malformed_arguments_are_told_to_the_model(
     assert '"status":"blocked"' in server.requests[1]["messages"][-1]["content"]
 
 
-def test_text_that_no_database_stores_is_written_out(machine: Machine, server: Server, told: list[TextHint]) -> None:
-    server.will(text("a\0b"))
+def test_text_stays_as_it_is_and_half_a_character_is_written_out(
+    machine: Machine, server: Server, told: list[TextHint]
+) -> None:
+    server.will(text("a\0b\ud800c"))
     session = machine.start(agent_of())
-    assert (session.state, machine.last_text(session)) == ("completed", "a\\u0000b")
+    assert (session.state, machine.last_text(session)) == ("completed", "a\0b\\ud800c")
 
 
 # ---- several models ----
