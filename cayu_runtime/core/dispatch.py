@@ -72,16 +72,13 @@ def record_intent(
     """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        proposal = reviewed.proposal_of(call)
-        as_reviewed = reviewed.may_use(call, effect, proposal)
-        if change.session.state != "interrupting" and _may_begin(
-            change, call, tool if as_reviewed else None, effect, approval, refusal
-        ):
-            assert tool is not None  # _may_begin refuses a call whose tool is gone
+        tool = tool if reviewed.may_use(call, effect) else None
+        if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval, refusal):
+            assert tool is not None  # _may_begin refuses a call whose tool is gone or which is not what was reviewed
             dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)
             if approval is not None:
                 change.move(approval, "consumed")
-            reviewed.use(change, call, proposal)
+            reviewed.use(change, call)
             return Intent(dispatch, goes_on=True)
         if call.state == "prepared" and change.session.state == "running":
             change.session_to("pending", runnable_at=change.now + timedelta(seconds=PAUSED_SECONDS))

@@ -7,23 +7,23 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from ..models import Approval, EffectRecord, Message, Session, ToolCall, ToolRound
+from ..models import Approval, EffectRecord, Message, Proposal, Session, ToolCall, ToolRound
 from . import results
 from .endings import OpenRound, give_up_dispatched, withdraw
 from .lease import Lease
-from .statements import fetch, prepared, reader, split
+from .statements import Reader, fetch, prepared, reader, split
 from .states import CLOSED_CALL
 from .transitions import Change, transition
 
 
 def load_round(session: UUID) -> OpenRound | None:
     """The open round of a session, read once per claim."""
-    readers = (reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a"))
     work: OpenRound | None = None
     for row in fetch(_round_statement(), [prepared(ToolRound, "session", session)]):
-        open_round, call, effect, approval = split(readers, row)
+        open_round, call, effect, approval, proposal = split(_round_readers(), row)
         work = work or OpenRound(open_round, [])
         work.calls.append(call)
+        call.proposal = proposal
         if effect is not None:
             work.effects[call.id] = effect
         if approval is not None:
@@ -32,15 +32,21 @@ def load_round(session: UUID) -> OpenRound | None:
     return work
 
 
+def _round_readers() -> tuple[Reader[Any], ...]:
+    tables = ((ToolRound, "r"), (ToolCall, "c"), (EffectRecord, "e"), (Approval, "a"), (Proposal, "p"))
+    return tuple(reader(model, alias) for model, alias in tables)
+
+
 @lru_cache(maxsize=1)
 def _round_statement() -> str:
-    """The open round with its calls in order, each with its effect and its live approval."""
-    r, c, e, a = reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a")
+    """The open round with its calls in order, each with its effect, its live approval and its proposal."""
+    r, c, e, a, p = _round_readers()
     return f"""
-        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}
+        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}, {p.columns}
         FROM {r.table} JOIN {c.table} ON c.round_id = r.id
         LEFT JOIN {e.table} ON e.call_id = c.id
         LEFT JOIN {a.table} ON a.call_id = c.id AND a.state IN ('pending', 'approved')
+        LEFT JOIN {p.table} ON p.id = c.proposal_id
         WHERE r.session_id = %s AND r.state IN ('waiting', 'executing') ORDER BY c.position
     """  # noqa: S608  names come from the models
 
