@@ -301,8 +301,8 @@ def _receipt(change: Change, effect: EffectRecord, result: dict[str, object], so
 
 
 def needs_intent(call: ToolCall, work: OpenRound) -> bool:
-    """Whether a call goes through T3: it has an effect, or a person authorised it."""
-    return call.effect_class != ToolEffect.NONE or call.id in work.approvals
+    """Whether a call goes through T3: it has an effect, a person authorised it, or it uses up a proposal."""
+    return call.effect_class != ToolEffect.NONE or call.id in work.approvals or call.proposal_id is not None
 
 
 def front_of(work: OpenRound) -> list[ToolCall]:

@@ -5,6 +5,7 @@ The downstream system counts. C18 and A10 name the cases.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from cayu_review.policies import ReviewedAction
-from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, ToolEffect
+from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, ToolContext, ToolEffect
 from cayu_runtime.core import canonical, clock
 from cayu_runtime.errors import ProposalConflict
 from cayu_runtime.models import Approval, EffectRecord, Proposal, Session, ToolCall
+from cayu_runtime.services.proposal import Recorded, record_proposal
 from cayu_runtime.services.session import interrupt_session
 from cayu_runtime.worker import sweep
 from tests import rows
@@ -115,6 +117,43 @@ def test_the_model_is_told_that_a_proposal_is_on_record(machine: Machine) -> Non
     assert told["digest"] == canonical.digest(FIELDS).hex() == proposal().fields_digest.hex()
 
 
+def test_a_recording_that_broke_after_its_commit_is_run_again_and_finds_its_own_record(machine: Machine) -> None:
+    operator = Operator([propose()])
+    answers: list[Recorded] = []
+
+    def breaks_once(ctx: ToolContext, **asked: Any) -> Recorded:
+        answers.append(record_proposal(ctx, **asked))
+        if len(answers) == 1:
+            raise ConnectionError("the acknowledgement was lost")
+        return answers[-1]
+
+    object.__setattr__(operator.agent, "resources", {"record_proposal": breaks_once})
+    session = machine.start(operator.agent)
+    (call,) = machine.calls(session)
+    assert (call.state, call.runs, session.state) == ("completed", 2, "completed")
+    assert [answer.replay for answer in answers] == [False, True]
+    assert machine.events(session).count("proposal.recorded") == 1
+
+
+class Allowing:
+    """Binds what the reviewed-action policy would bind, and needs no person for it."""
+
+    identity = PolicyIdentity("allowing", "1", {})
+
+    def authorize(self, request: PolicyRequest) -> PolicyResult:
+        return replace(reviewed_with().authorize(request), decision=PolicyDecision.ALLOW)
+
+
+@pytest.mark.parametrize("effect", ToolEffect)
+def test_an_allowed_action_uses_its_proposal_up_too_whatever_its_effect(machine: Machine, effect: ToolEffect) -> None:
+    operator = Operator([propose()], [act()], [act()], effect=effect, policy=Allowing())
+    session = machine.start(operator.agent)
+    first, again = actions(machine, session)
+    assert (first.state, proposal().state, proposal().used_by) == ("completed", "used", first)
+    assert (operator.apply.count, session.state) == (1, "completed")
+    assert again.state == ("blocked" if effect is ToolEffect.NONE else "completed")
+
+
 # ---- the same action_id again (C18) ----
 
 
@@ -130,8 +169,8 @@ def test_other_fields_under_the_same_action_id_are_a_conflict(machine: Machine) 
     operator = Operator([propose()], [propose(target="other")])
     session = machine.start(operator.agent)
     second = machine.calls(session)[1]
-    assert (second.state, second.result["executed"]) == ("failed", False)  # type: ignore[index]
-    assert second.result["structured"] == {"recorded": False, "code": "proposal_conflict"}  # type: ignore[index]
+    assert (second.state, second.result["executed"]) == ("failed", False)
+    assert second.result["structured"] == {"recorded": False, "code": "proposal_conflict"}
     assert proposal().fields == FIELDS
 
 
@@ -140,7 +179,7 @@ def test_another_session_gets_a_conflict_at_recording_and_cannot_act(machine: Ma
     operator = Operator([propose()], [act()], name="second")
     session = machine.start(operator.agent)
     recorded, action = machine.calls(session)
-    assert recorded.result["structured"]["code"] == "proposal_conflict"  # type: ignore[index]
+    assert recorded.result["structured"]["code"] == "proposal_conflict"
     assert (action.state, action.reason) == ("blocked", "policy")
     assert "This session recorded no proposal" in reason(action)
 
