@@ -26,7 +26,7 @@ from cayu_runtime import (
 )
 from cayu_runtime.policies import RequireApproval
 
-from .drift import DRIFT
+from . import drift
 
 FAULTS = {
     "lose the answer": "drop_after_commit",
@@ -125,8 +125,6 @@ def _said(outcome: Outcome) -> str:
     return f"No refund was made ({outcome.status}). {reason}"
 
 
-__all__ = ["DRIFT", "REFUNDS"]
-
 REFUNDS = Agent(
     name="refunds",
     description="Refunds an order after a person approved it.",
@@ -137,3 +135,5 @@ REFUNDS = Agent(
     resources={"ledger": settings.CAYU_LEDGER_URL},
     example="refund order 1042 25.50 because damaged",
 )
+
+DRIFT = drift.DRIFT

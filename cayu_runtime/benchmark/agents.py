@@ -1,6 +1,7 @@
 """The agents that are measured. Their tools do nothing but answer, so that what is measured is the machine.
 
-REFERENCE   3 model steps, 3 tool calls, 1 approval: propose; apply what a person approved, verify it; say so
+REFERENCE   3 model steps, 3 tool calls, 1 approval: put a proposal on record; apply exactly that once a person approved
+            it, verify it; say so
 ROUNDS      one reading call in each round, as many rounds as the message asks for
 CALLS       one round of allowed effect calls
 """
@@ -8,9 +9,25 @@ CALLS       one round of allowed effect calls
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from ..contracts import Agent, Limits, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec
-from ..policies import Allow, RequireApproval
+from ..contracts import (
+    Agent,
+    Limits,
+    PolicyDecision,
+    PolicyIdentity,
+    PolicyRequest,
+    PolicyResult,
+    Reviewed,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolResult,
+    ToolSpec,
+)
+from ..policies import Allow
+from ..selectors.proposal import find_proposal
+from ..services.proposal import record_proposal
 from . import marks
 
 CALLS_IN_ROUND = 20
@@ -33,7 +50,35 @@ class Answering(Tool):
         return ToolResult(f"{self.word}: {args.get('action_id', '')}", {**args, "status": self.word})
 
 
-RECORD = Answering(
+class Recording(Answering):
+    """Records its arguments as a proposal for `apply_change`."""
+
+    def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
+        ctx.require("record_proposal")(ctx, tool=APPLY.spec.name, fields=args)
+        return super().run(ctx, args)
+
+
+class AsProposed:
+    """A change waits for a person if it equals its proposal, and is denied if not; everything else is allowed.
+
+    What `cayu_review` offers for this, people's side, the machine does not know; it reads and answers the same.
+    """
+
+    identity = PolicyIdentity("as_proposed", "1", {})
+
+    def authorize(self, request: PolicyRequest) -> PolicyResult:
+        if request.tool != APPLY.spec.name:
+            return PolicyResult(PolicyDecision.ALLOW)
+        proposal = find_proposal(UUID(request.tenant), request.arguments["action_id"])
+        same = proposal is not None and proposal.fields == request.arguments
+        if proposal is None or not same or proposal.session.session_id != request.session_id:
+            return PolicyResult(PolicyDecision.DENY, "It is not what was proposed.")
+        reviewed = Reviewed(proposal.action_id, proposal.fields_digest.hex())
+        reason = "A change needs a second person."
+        return PolicyResult(PolicyDecision.REQUIRE_APPROVAL, reason, four_eyes=True, reviewed=reviewed)
+
+
+RECORD = Recording(
     ToolSpec(
         "record_proposal",
         "Write down what is to be changed, so that a person can review it.",
@@ -78,7 +123,8 @@ REFERENCE = Agent(
     model="bench:reference",
     instructions="Propose the change, apply it once a person approved it, verify it, then say what happened.",
     tools=(RECORD, APPLY, VERIFY),
-    policy=RequireApproval((APPLY.spec.name,), reason="A change needs a second person."),
+    policy=AsProposed(),
+    resources={"record_proposal": record_proposal},
 )
 ROUNDS = Agent(name="bench-rounds", model="bench:rounds", tools=(READ,), limits=Limits(max_steps=100_000))
 CALLS = Agent(name="bench-calls", model="bench:calls", tools=(NOTE,), policy=Allow((NOTE.spec.name,)))

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 READS = ("SELECT", "PRAGMA", "SHOW", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
@@ -68,12 +69,26 @@ class Record:
 
 @contextmanager
 def recording(alias: str = "default") -> Iterator[Record]:
-    """Record what this thread sends over its connection."""
+    """Record what this thread sends over its connection, and tools over connections that they open meanwhile."""
     connection = connections[alias]
     record = Record()
     recorder = _Recorder(connection, record)
-    with connection.execute_wrapper(recorder.execute), _told_of_the_end(connection, recorder):
-        yield record
+
+    def opened(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+        """A connection of another thread, which lives no longer than its tool; the holder waits for it."""
+        if connection.alias == alias and connection not in known:
+            known.append(connection)
+            joined = _Recorder(connection, record)
+            connection.execute_wrappers.append(joined.execute)
+            _tell_of_the_end(connection, joined)
+
+    known = [connection]
+    connection_created.connect(opened)
+    try:
+        with connection.execute_wrapper(recorder.execute), _told_of_the_end(connection, recorder):
+            yield record
+    finally:
+        connection_created.disconnect(opened)
 
 
 class _Recorder:
@@ -110,6 +125,14 @@ class _Recorder:
 
 @contextmanager
 def _told_of_the_end(connection: BaseDatabaseWrapper, recorder: _Recorder) -> Iterator[None]:
+    _tell_of_the_end(connection, recorder)
+    try:
+        yield
+    finally:
+        del connection.commit, connection.rollback
+
+
+def _tell_of_the_end(connection: BaseDatabaseWrapper, recorder: _Recorder) -> None:
     commit, rollback = connection.commit, connection.rollback
 
     def told_commit() -> None:
@@ -121,7 +144,3 @@ def _told_of_the_end(connection: BaseDatabaseWrapper, recorder: _Recorder) -> It
         recorder.end(committed=False)
 
     connection.commit, connection.rollback = told_commit, told_rollback  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del connection.commit, connection.rollback

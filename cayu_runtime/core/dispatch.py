@@ -61,16 +61,13 @@ def record_intent(
     """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        proposal = reviewed.proposal_of(call)
-        as_reviewed = reviewed.may_use(call, effect, proposal)
-        if change.session.state != "interrupting" and _may_begin(
-            change, call, tool if as_reviewed else None, effect, approval, refusal
-        ):
-            assert tool is not None  # _may_begin refuses a call whose tool is gone
+        tool = tool if reviewed.may_use(call, effect) else None
+        if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval, refusal):
+            assert tool is not None  # _may_begin refuses a call whose tool is gone or which is not what was reviewed
             dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)
             if approval is not None:
                 change.move(approval, "consumed")
-            reviewed.use(change, call, proposal)
+            reviewed.use(change, call)
             return Intent(dispatch, goes_on=True)
         if call.state == "prepared" and change.session.state == "running":
             change.session_to("pending", runnable_at=change.now + timedelta(seconds=PAUSED_SECONDS))
@@ -324,8 +321,8 @@ def _receipt(change: Change, effect: EffectRecord, result: dict[str, object], so
 
 
 def needs_intent(call: ToolCall, work: OpenRound) -> bool:
-    """Whether a call goes through T3: it has an effect, or a person authorised it."""
-    return call.effect_class != ToolEffect.NONE or call.id in work.approvals
+    """Whether a call goes through T3: it has an effect, a person authorised it, or it uses up a proposal."""
+    return call.effect_class != ToolEffect.NONE or call.id in work.approvals or call.proposal_id is not None
 
 
 def front_of(work: OpenRound) -> list[ToolCall]:

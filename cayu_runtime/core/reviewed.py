@@ -43,8 +43,11 @@ def bind(change: Change, position: int, judged: Sequence[JudgedCall]) -> list[Bi
         return [None] * len(judged)
     tenant = change.session.tenant_id
     proposals = {p.action_id: p for p in Proposal.objects.filter(tenant=tenant, action_id__in=actions)}
-    recorded = EffectRecord.objects.select_related("call").filter(tenant=tenant, operation_id__in=actions)
-    effects = {effect.operation_id: effect for effect in recorded}
+    ended = [action for action, proposal in proposals.items() if proposal.state != "open"]  # an open one has no effect
+    effects: dict[str, EffectRecord] = {}
+    if ended:
+        recorded = EffectRecord.objects.select_related("call").filter(tenant=tenant, operation_id__in=ended)
+        effects = {effect.operation_id: effect for effect in recorded}
     bindings: list[Binding | None] = []
     taken: set[str] = set()
     for call in judged:
@@ -133,29 +136,25 @@ def _unchanged(call: ToolCall, proposal: Proposal) -> bool:
     return same_action and digest == proposal.fields_digest == canonical.digest(call.arguments)
 
 
-def proposal_of(call: ToolCall) -> Proposal | None:
-    """The proposal that a call is bound to, as it is now."""
-    return Proposal.objects.get(pk=call.proposal_id) if call.proposal_id else None
-
-
-def may_use(call: ToolCall, effect: EffectRecord | None, proposal: Proposal | None) -> bool:
+def may_use(call: ToolCall, effect: EffectRecord | None) -> bool:
     """T3: whether what is dispatched still is what was reviewed. One that was dispatched before has used it."""
+    proposal = call.proposal
     if proposal is None:
-        return call.proposal_id is None
+        return True
     if proposal.state == "used" and effect is not None and effect.dispatches and proposal.used_by_id == call.pk:
         return _unchanged(call, proposal)
     return not problem_of(call, proposal)
 
 
-def use(change: Change, call: ToolCall, proposal: Proposal | None) -> None:
-    """T3: the dispatch uses the proposal up."""
-    if proposal is not None and proposal.state == "open":
-        change.move(proposal, "used", used_by=call)
+def use(change: Change, call: ToolCall) -> None:
+    """T3: the dispatch uses the proposal up. LostRace if it is no longer open, as it was when the round was read."""
+    if call.proposal is not None and call.proposal.state == "open":
+        change.move(call.proposal, "used", used_by=call)
 
 
 def withdraw_proposal(change: Change, call: ToolCall, why: str) -> None:
     """The call ended without a dispatch, and with it the action that it was for: it can't be asked for again."""
-    proposal = proposal_of(call)
+    proposal = call.proposal
     if proposal is None or proposal.state != "open":
         return
     if proposal.expires_at <= change.now:
@@ -182,7 +181,7 @@ def _expire(change: Change, proposal: Proposal) -> None:
 
 def refuse_approval(call: ToolCall) -> ProposalConflict | None:
     """T2: why a reviewed call can't be approved, as a conflict; None if it can."""
-    proposal = proposal_of(call)
+    proposal = call.proposal
     problem = problem_of(call, proposal) if proposal is not None else ""
     if not problem:
         return None

@@ -7,29 +7,23 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from ..models import Approval, Decision, EffectRecord, Message, Session, ToolCall, ToolRound
+from ..models import Approval, Decision, EffectRecord, Message, Proposal, Session, ToolCall, ToolRound
 from . import results
 from .endings import OpenRound, give_up_dispatched, withdraw
 from .lease import Lease
-from .statements import fetch, prepared, reader, split
+from .statements import Reader, fetch, prepared, reader, split
 from .states import CLOSED_CALL
 from .transitions import Change, transition
 
 
 def load_round(session: UUID) -> OpenRound | None:
     """The open round of a session, read once per claim."""
-    readers = (
-        reader(ToolRound, "r"),
-        reader(ToolCall, "c"),
-        reader(EffectRecord, "e"),
-        reader(Approval, "a"),
-        reader(Decision, "d"),
-    )
     work: OpenRound | None = None
     for row in fetch(_round_statement(), [prepared(ToolRound, "session", session)]):
-        open_round, call, effect, approval, decision = split(readers, row)
+        open_round, call, effect, approval, decision, proposal = split(_round_readers(), row)
         work = work or OpenRound(open_round, [])
         work.calls.append(call)
+        call.proposal = proposal
         if effect is not None:
             work.effects[call.id] = effect
         if approval is not None:
@@ -38,17 +32,22 @@ def load_round(session: UUID) -> OpenRound | None:
     return work
 
 
+def _round_readers() -> tuple[Reader[Any], ...]:
+    models = (ToolRound, ToolCall, EffectRecord, Approval, Decision, Proposal)
+    return tuple(map(reader, models, "rceadp"))
+
+
 @lru_cache(maxsize=1)
 def _round_statement() -> str:
-    """The open round with its calls in order, each with its effect, its live approval and the decision on it."""
-    r, c, e, a = reader(ToolRound, "r"), reader(ToolCall, "c"), reader(EffectRecord, "e"), reader(Approval, "a")
-    d = reader(Decision, "d")
+    """The open round with its calls in order, each with its effect, its proposal, its live approval and who decided."""
+    r, c, e, a, d, p = _round_readers()
     return f"""
-        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}, {d.columns}
+        SELECT {r.columns}, {c.columns}, {e.columns}, {a.columns}, {d.columns}, {p.columns}
         FROM {r.table} JOIN {c.table} ON c.round_id = r.id
         LEFT JOIN {e.table} ON e.call_id = c.id
         LEFT JOIN {a.table} ON a.call_id = c.id AND a.state IN ('pending', 'approved')
         LEFT JOIN {d.table} ON d.id = a.decided_by_id
+        LEFT JOIN {p.table} ON p.id = c.proposal_id
         WHERE r.session_id = %s AND r.state IN ('waiting', 'executing') ORDER BY c.position
     """  # noqa: S608  names come from the models
 

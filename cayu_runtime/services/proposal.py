@@ -16,7 +16,7 @@ from ..contracts import ToolContext
 from ..core import canonical, ids
 from ..core.judgement import DEFAULT_APPROVAL_SECONDS, MAX_APPROVAL_SECONDS, MIN_APPROVAL_SECONDS
 from ..core.transitions import transition
-from ..errors import Conflict, InvalidRequest, ProposalConflict
+from ..errors import Conflict, Fenced, InvalidRequest, ProposalConflict
 from ..models import EffectRecord, Proposal
 from ..models.proposal import MAX_FIELDS
 from ..selectors.proposal import find_proposal
@@ -39,7 +39,7 @@ def record_proposal(
     """Record the arguments of an action of `tool` for review: `fields`, the stable `action_id` among them.
 
     The capability that an agent hands to its recording tool (`resources={"record_proposal": record_proposal}`). It
-    records only while the dispatch of `ctx` stands, in that call's session and round, and it is one transition. The
+    records only while the worker that dispatched `ctx` holds the session, and it is one transition. The
     proposal stays open for `expires_in` seconds (7 days if None, at most 30). The same action_id with the same fields
     and tool again gives the same record, whatever has become of it.
 
@@ -51,6 +51,8 @@ def record_proposal(
     digest = canonical.digest(kept)
     try:
         return _record(ctx, action_id, tool, kept, digest, lifetime)
+    except Fenced:
+        raise _over() from None
     except IntegrityError:
         other = find_proposal(uuid.UUID(ctx.tenant), action_id)  # recorded by another session at the same moment
         if other is None:
@@ -63,13 +65,11 @@ def _record(
 ) -> Recorded:
     tenant, dispatch = _identity(ctx)
     running = EffectRecord.objects.filter(tenant=tenant, dispatch_id=dispatch, state="intent_recorded")
-    session = running.values_list("session_id", flat=True).first()
-    if session is None:
+    effect = running.select_related("call__round").first()
+    if effect is None:
         raise _over()
-    with transition(session, tenant=tenant) as change:
-        effect = running.select_related("call__round").first()
-        if effect is None:
-            raise _over()
+    session = effect.session_id
+    with transition(session, tenant=tenant, fence=effect.dispatch_fence) as change:
         recorded = find_proposal(tenant, action_id)
         if recorded is not None:
             if (recorded.session_id, recorded.tool, recorded.fields_digest) != (session, tool, digest):

@@ -13,7 +13,7 @@ from django.db import IntegrityError, models
 from cayu_runtime.core import states
 from cayu_runtime.core.transitions import MACHINES, Change, transition
 from cayu_runtime.errors import IllegalMove
-from cayu_runtime.models import Approval, Attempt, EffectRecord, Event, Session, ToolCall, ToolRound
+from cayu_runtime.models import Approval, Attempt, EffectRecord, Event, Proposal, Session, ToolCall, ToolRound
 from tests import rows
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +60,8 @@ def evidence_for(row: Any, source: str, target: str) -> dict[str, Any]:
     wanted = rows.evidence(model, target)
     if model is Approval and target in ("approved", "denied"):
         wanted["decided_by"] = rows.decision(approval=row)
+    if model is Proposal and target == "used":
+        wanted["used_by"] = rows.call("dispatched", session=row.session)
     if model is Approval and source == "approved":
         wanted.pop("decided_at", None)
     carried = row.dispatch_id is not None if model is EffectRecord else False

@@ -5,6 +5,7 @@ The downstream system counts. C18 and A10 name the cases.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from cayu_review.policies import ReviewedAction
-from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, ToolEffect
+from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, ToolContext, ToolEffect
 from cayu_runtime.core import canonical, clock
 from cayu_runtime.errors import ProposalConflict
 from cayu_runtime.models import Approval, EffectRecord, Proposal, Session, ToolCall
+from cayu_runtime.services.proposal import Recorded, record_proposal
 from cayu_runtime.services.session import interrupt_session
 from cayu_runtime.worker import sweep
 from tests import rows
@@ -113,6 +115,43 @@ def test_the_model_is_told_that_a_proposal_is_on_record(machine: Machine) -> Non
     told = operator.requests[-1].outcomes[0].details["structured"]
     assert told["fields"] == FIELDS
     assert told["digest"] == canonical.digest(FIELDS).hex() == proposal().fields_digest.hex()
+
+
+def test_a_recording_that_broke_after_its_commit_is_run_again_and_finds_its_own_record(machine: Machine) -> None:
+    operator = Operator([propose()])
+    answers: list[Recorded] = []
+
+    def breaks_once(ctx: ToolContext, **asked: Any) -> Recorded:
+        answers.append(record_proposal(ctx, **asked))
+        if len(answers) == 1:
+            raise ConnectionError("the acknowledgement was lost")
+        return answers[-1]
+
+    object.__setattr__(operator.agent, "resources", {"record_proposal": breaks_once})
+    session = machine.start(operator.agent)
+    (call,) = machine.calls(session)
+    assert (call.state, call.runs, session.state) == ("completed", 2, "completed")
+    assert [answer.replay for answer in answers] == [False, True]
+    assert machine.events(session).count("proposal.recorded") == 1
+
+
+class Allowing:
+    """Binds what the reviewed-action policy would bind, and needs no person for it."""
+
+    identity = PolicyIdentity("allowing", "1", {})
+
+    def authorize(self, request: PolicyRequest) -> PolicyResult:
+        return replace(reviewed_with().authorize(request), decision=PolicyDecision.ALLOW)
+
+
+@pytest.mark.parametrize("effect", ToolEffect)
+def test_an_allowed_action_uses_its_proposal_up_too_whatever_its_effect(machine: Machine, effect: ToolEffect) -> None:
+    operator = Operator([propose()], [act()], [act()], effect=effect, policy=Allowing())
+    session = machine.start(operator.agent)
+    first, again = actions(machine, session)
+    assert (first.state, proposal().state, proposal().used_by) == ("completed", "used", first)
+    assert (operator.apply.count, session.state) == (1, "completed")
+    assert again.state == ("blocked" if effect is ToolEffect.NONE else "completed")
 
 
 # ---- the same action_id again (C18) ----

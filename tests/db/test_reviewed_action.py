@@ -24,7 +24,7 @@ from cayu_runtime import (
     tool,
 )
 from cayu_runtime.errors import Conflict, InvalidRequest
-from cayu_runtime.models import Proposal
+from cayu_runtime.models import Proposal, Session
 from cayu_runtime.policies import Allow, ByTool, Guarded, OneOf, Strictest
 from cayu_runtime.services.proposal import record_proposal
 from tests import rows
@@ -275,3 +275,10 @@ def test_a_proposal_is_open_for_7_days_unless_told_otherwise_and_never_longer_th
 ) -> None:
     proposal = record_proposal(recording(), tool="apply_change", fields=FIELDS, expires_in=seconds).proposal
     assert (proposal.expires_at - proposal.created_at).total_seconds() == pytest.approx(days * 86400)
+
+
+def test_a_worker_that_lost_the_session_records_nothing() -> None:
+    ctx = recording()
+    Session.objects.update(fence=2)
+    with pytest.raises(Conflict, match="Nothing was recorded"):
+        record_proposal(ctx, tool="apply_change", fields=FIELDS)

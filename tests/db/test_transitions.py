@@ -84,7 +84,7 @@ def test_a_row_that_the_database_refuses_leaves_nothing() -> None:
 MEANWHILE: list[Any] = [
     (ToolRound, "executing", "settled", {"state": "settled", "settled_at": rows.NOW}),
     (ToolCall, "prepared", "dispatched", {"state": "dispatched", "dispatched_at": rows.NOW}),
-    (ToolCall, "prepared", "dispatched", {"version": 2}),
+    (ToolCall, "prepared", "dispatched", {"version": 2, "proposed_arguments": {}, "edited_by": "bob"}),
     (EffectRecord, "proposed", "authorized", {"state": "abandoned", "closed_at": rows.NOW}),
     (EffectRecord, "outcome_unknown", "manual_review", {"revision": 2}),
     (Approval, "pending", "void", {"state": "expired", "closed_at": rows.NOW}),
