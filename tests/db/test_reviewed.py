@@ -252,7 +252,7 @@ def recorded_before(session: Session, state: str, effect: str) -> Proposal:
     )
     made = rows.proposal(
         state, session=session, action_id="change-0001", tool="apply_change", fields=FIELDS, fields_digest=digest,
-        round_position=0, used_by=call,
+        round_position=0, used_by=call if state == "used" else None,
     )  # fmt: skip
     ToolCall.objects.filter(pk=call.pk).update(proposal=made)
     rows.effect(effect, call=call)
@@ -405,3 +405,13 @@ def test_a_reviewed_call_of_an_external_tool_keeps_its_operation_when_its_outcom
     effect = EffectRecord.objects.get(call=approval.call)
     assert (effect.state, effect.operation_id, proposal().state) == ("outcome_unknown", "change-0001", "used")
     assert session.interruption == "effect_outcome_unknown"
+
+
+def test_an_abandoned_effect_closes_the_action_even_while_its_proposal_is_open(machine: Machine) -> None:
+    operator = Operator([propose()], [act()])
+    session = machine.start(operator.agent, run=False)
+    recorded_before(session, "open", "abandoned")
+    machine.run(session)
+    call = actions(machine, session)[0]
+    assert (call.state, call.reason, session.state) == ("blocked", "policy", "completed")
+    assert "ended: abandoned. Propose under a new action_id." in reason(call)
