@@ -136,8 +136,10 @@ def repeated(effect: EffectRecord) -> dict[str, Any]:
 
 
 def problem_of(call: ToolCall, proposal: Proposal) -> str:
-    """Why a call may no longer be authorised as what was reviewed; empty if it may."""
-    if proposal.state != "open":
+    """Why a call may no longer be authorised as what was reviewed; empty if it may. One that was dispatched before, and
+    is to be retried, has used its proposal itself.
+    """
+    if proposal.state != "open" and proposal.used_by_id != call.pk:
         return f"Proposal {proposal.action_id} is {proposal.state}."
     if not _unchanged(call, proposal):
         return f"The call is not what proposal {proposal.action_id} says."
@@ -150,14 +152,9 @@ def _unchanged(call: ToolCall, proposal: Proposal) -> bool:
     return same_action and digest == proposal.fields_digest == canonical.digest(call.arguments)
 
 
-def may_use(call: ToolCall, effect: EffectRecord | None) -> bool:
-    """T3: whether what is dispatched still is what was reviewed. One that was dispatched before has used it."""
-    proposal = call.proposal
-    if proposal is None:
-        return True
-    if proposal.state == "used" and effect is not None and effect.dispatches and proposal.used_by_id == call.pk:
-        return _unchanged(call, proposal)
-    return not problem_of(call, proposal)
+def may_use(call: ToolCall) -> bool:
+    """T3: whether what is dispatched still is what was reviewed."""
+    return call.proposal is None or not problem_of(call, call.proposal)
 
 
 def use(change: Change, call: ToolCall) -> None:
