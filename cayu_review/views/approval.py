@@ -119,7 +119,7 @@ def _beside_proposal(found: Approval) -> dict[str, Any]:
     blocked = ""
     if differing:
         blocked = f"The call differs from its proposal in: {', '.join(differing)}. It cannot be approved."
-    elif found.state == "pending" and proposal.state != "open":
+    elif found.state == "pending" and proposal.state != "open" and proposal.used_by_id != call.pk:
         blocked = f"Its proposal is {proposal.state}. It cannot be approved."
     return {"proposal": proposal, "pairs": pairs(proposal.fields, call.arguments), "blocked": blocked}
 

@@ -61,7 +61,7 @@ def record_intent(
     """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        tool = tool if reviewed.may_use(call, effect) else None
+        tool = tool if reviewed.may_use(call) else None
         if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval, refusal):
             assert tool is not None  # _may_begin refuses a call whose tool is gone or which is not what was reviewed
             dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)

@@ -15,6 +15,7 @@ from ..errors import ProposalConflict
 from ..models import EffectRecord, Proposal, ToolCall
 from . import canonical, results
 from .judgement import JudgedCall
+from .statements import fetch, prepared, reader, split
 from .states import CLOSED_EFFECT
 from .transitions import Change, transition
 
@@ -41,13 +42,7 @@ def bind(change: Change, position: int, judged: Sequence[JudgedCall]) -> list[Bi
     actions = {call.reviewed.action_id for call in judged if call.reviewed and not _refused(call)}
     if not actions:
         return [None] * len(judged)
-    tenant = change.session.tenant_id
-    proposals = {p.action_id: p for p in Proposal.objects.filter(tenant=tenant, action_id__in=actions)}
-    ended = [action for action, proposal in proposals.items() if proposal.state != "open"]  # an open one has no effect
-    effects: dict[str, EffectRecord] = {}
-    if ended:
-        recorded = EffectRecord.objects.select_related("call").filter(tenant=tenant, operation_id__in=ended)
-        effects = {effect.operation_id: effect for effect in recorded}
+    found = _on_record(change.session.tenant_id, actions)
     bindings: list[Binding | None] = []
     taken: set[str] = set()
     for call in judged:
@@ -55,12 +50,31 @@ def bind(change: Change, position: int, judged: Sequence[JudgedCall]) -> list[Bi
             bindings.append(None)
             continue
         action = call.reviewed.action_id
-        proposal = proposals.get(action)
-        bound = _bound(change, position, call, proposal, effects.get(action), again=action in taken)
+        proposal, effect = found.get(action, (None, None))
+        bound = _bound(change, position, call, proposal, effect, again=action in taken)
         if not bound.reason:
             taken.add(action)
         bindings.append(bound)
     return bindings
+
+
+def _on_record(tenant: UUID, actions: set[str]) -> dict[str, tuple[Proposal | None, EffectRecord | None]]:
+    """Each action's proposal, and the effect that its operation has already, if any, with the call of that effect."""
+    p, e, c = reader(Proposal, "p"), reader(EffectRecord, "e"), reader(ToolCall, "c")
+    marks = ", ".join(["%s"] * len(actions))
+    sql = f"""
+        SELECT {p.columns}, {e.columns}, {c.columns} FROM {p.table}
+        LEFT JOIN {e.table} ON e.tenant_id = p.tenant_id AND e.operation_id = p.action_id
+        LEFT JOIN {c.table} ON c.id = e.call_id
+        WHERE p.tenant_id = %s AND p.action_id IN ({marks})
+    """  # noqa: S608  names come from the models
+    found: dict[str, tuple[Proposal | None, EffectRecord | None]] = {}
+    for row in fetch(sql, [prepared(Proposal, "tenant", tenant), *sorted(actions)]):
+        proposal, effect, call = split((p, e, c), row)
+        if effect is not None:
+            effect.call = call
+        found[proposal.action_id] = (proposal, effect)
+    return found
 
 
 def _refused(call: JudgedCall) -> bool:
@@ -122,8 +136,10 @@ def repeated(effect: EffectRecord) -> dict[str, Any]:
 
 
 def problem_of(call: ToolCall, proposal: Proposal) -> str:
-    """Why a call may no longer be authorised as what was reviewed; empty if it may."""
-    if proposal.state != "open":
+    """Why a call may no longer be authorised as what was reviewed; empty if it may. One that was dispatched before, and
+    is to be retried, has used its proposal itself.
+    """
+    if proposal.state != "open" and proposal.used_by_id != call.pk:
         return f"Proposal {proposal.action_id} is {proposal.state}."
     if not _unchanged(call, proposal):
         return f"The call is not what proposal {proposal.action_id} says."
@@ -136,14 +152,9 @@ def _unchanged(call: ToolCall, proposal: Proposal) -> bool:
     return same_action and digest == proposal.fields_digest == canonical.digest(call.arguments)
 
 
-def may_use(call: ToolCall, effect: EffectRecord | None) -> bool:
-    """T3: whether what is dispatched still is what was reviewed. One that was dispatched before has used it."""
-    proposal = call.proposal
-    if proposal is None:
-        return True
-    if proposal.state == "used" and effect is not None and effect.dispatches and proposal.used_by_id == call.pk:
-        return _unchanged(call, proposal)
-    return not problem_of(call, proposal)
+def may_use(call: ToolCall) -> bool:
+    """T3: whether what is dispatched still is what was reviewed."""
+    return call.proposal is None or not problem_of(call, call.proposal)
 
 
 def use(change: Change, call: ToolCall) -> None:

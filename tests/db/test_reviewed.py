@@ -16,7 +16,7 @@ from cayu_review.policies import ReviewedAction
 from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, ToolContext, ToolEffect
 from cayu_runtime.core import canonical, clock
 from cayu_runtime.errors import ProposalConflict
-from cayu_runtime.models import Approval, EffectRecord, Proposal, Session, ToolCall
+from cayu_runtime.models import Approval, EffectRecord, Proposal, Session, ToolCall, ToolRound
 from cayu_runtime.services.proposal import Recorded, record_proposal
 from cayu_runtime.services.session import interrupt_session
 from cayu_runtime.worker import sweep
@@ -252,7 +252,7 @@ def recorded_before(session: Session, state: str, effect: str) -> Proposal:
     )
     made = rows.proposal(
         state, session=session, action_id="change-0001", tool="apply_change", fields=FIELDS, fields_digest=digest,
-        round_position=0, used_by=call,
+        round_position=0, used_by=call if state == "used" else None,
     )  # fmt: skip
     ToolCall.objects.filter(pk=call.pk).update(proposal=made)
     rows.effect(effect, call=call)
@@ -405,3 +405,34 @@ def test_a_reviewed_call_of_an_external_tool_keeps_its_operation_when_its_outcom
     effect = EffectRecord.objects.get(call=approval.call)
     assert (effect.state, effect.operation_id, proposal().state) == ("outcome_unknown", "change-0001", "used")
     assert session.interruption == "effect_outcome_unknown"
+
+
+def test_what_may_be_retried_is_approved_and_dispatched_again_under_the_proposal_it_used(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], effect=ToolEffect.EXTERNAL)
+    operator.system.breaks = True
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    machine.run(session)
+    call = approval.call
+    EffectRecord.objects.filter(call=call).update(state="safe_to_retry", unknown_since=None)
+    ToolCall.objects.filter(pk=call.pk).update(state="awaiting_approval", reason="")
+    ToolRound.objects.filter(pk=call.round_id).update(state="waiting")
+    Session.objects.filter(pk=session.pk).update(interruption="approval_required")
+    again = rows.approval(call=call, version=2, intent_digest=approval.intent_digest, four_eyes=False)
+
+    operator.system.breaks = False
+    machine.decide(again, "approve")
+    machine.run(session)
+    effect = EffectRecord.objects.get(call=call)
+    assert (effect.state, effect.dispatches, operator.apply.count) == ("completed", 2, 2)
+    assert (proposal().state, proposal().used_by, session.state) == ("used", call, "completed")
+
+
+def test_an_abandoned_effect_closes_the_action_even_while_its_proposal_is_open(machine: Machine) -> None:
+    operator = Operator([propose()], [act()])
+    session = machine.start(operator.agent, run=False)
+    recorded_before(session, "open", "abandoned")
+    machine.run(session)
+    call = actions(machine, session)[0]
+    assert (call.state, call.reason, session.state) == ("blocked", "policy", "completed")
+    assert "ended: abandoned. Propose under a new action_id." in reason(call)
