@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, Session, Tenant
+from cayu_runtime.models import Approval, EffectRecord, Session, Tenant
 
 from .selectors.membership import PERSON, roles_of
 
@@ -64,6 +64,16 @@ def may_decide(actor: Actor, approval: Approval) -> Answer:
     return Permit() if "approver" in roles else NOT_APPROVER
 
 
+def may_settle(actor: Actor, row: EffectRecord | Session) -> Answer:
+    """To bring evidence for an uncertain effect, or to give a session up: an approver. Tokens never can."""
+    if actor.source == "api" or not actor.subject.startswith(PERSON):
+        return ONLY_PEOPLE
+    roles = _roles_in(actor, row.tenant_id)
+    if not roles:
+        return NO_ROLE
+    return Permit() if "approver" in roles else NOT_APPROVER
+
+
 def may_pause_dispatch(actor: Actor, tenant: Tenant | None) -> Answer:
     """The kill switch belongs to who operates the deployment: at a shell, not on a page."""
     return Permit() if actor.source == "shell" else ONLY_OPERATORS
@@ -80,5 +90,7 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "interrupt_session": may_interrupt,
     "decide": may_decide,
     "revoke": may_decide,
+    "reconcile": may_settle,
+    "abandon_session": may_settle,
     "pause_dispatch": may_pause_dispatch,
 }

@@ -80,6 +80,24 @@ class HeldAction(Conflict):
     code = "held"
 
 
+class StaleRevision(Conflict):
+    """The effect changed since it was read; nothing was done."""
+
+    code = "stale_revision"
+
+
+class Unfinished(Conflict):
+    """The identical request was admitted and has no answer: it is under way, or broke off."""
+
+    code = "unfinished"
+
+
+class EffectConflict(Conflict):
+    """The adapter says that the evidence does not fit this operation. It is kept; the effect stays uncertain."""
+
+    code = "effect_conflict"
+
+
 class IllegalMove(RuntimeError):
     """A move that `core/states.py` does not list. A fault of the program, never of its input."""
 

@@ -42,7 +42,8 @@ class Authority(Protocol):
     """Named by `CAYU_AUTHORITY`. With none set everything is refused.
 
     Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session` (the session),
-    `decide` and `revoke` (the approval), `pause_dispatch` (the tenant, or None for the whole deployment).
+    `decide` and `revoke` (the approval), `reconcile` (the effect),
+    `abandon_session` (the session), `pause_dispatch` (the tenant, or None for the whole deployment).
     """
 
     def may(self, actor: Actor, action: str, obj: Any) -> Permit | Refusal: ...

@@ -21,8 +21,8 @@ from .decisions import close_expired
 from .endings import OpenRound, abandon_effect, mark_unknown
 from .lease import Lease
 from .perform import Ambiguous, Done, NotDone, Outcome
-from .routing import place_session, route, settle_round
-from .states import CLOSED_CALL, CLOSED_EFFECT, LEASED
+from .routing import route
+from .states import CLOSED_CALL
 from .transitions import Change, transition
 from .verification import record_verification
 
@@ -119,9 +119,11 @@ def _dispatch(
     effect: EffectRecord | None,
     dispatch_id: UUID,
     until: float,
+    *,
+    replayed: bool = False,
 ) -> Dispatch:
     deadline = change.now + timedelta(seconds=tool.spec.timeout)
-    dispatch = Dispatch(dispatch_id, deadline, until, replayed=call.runs > 0)
+    dispatch = Dispatch(dispatch_id, deadline, until, replayed=replayed)
     change.move(call, "dispatched", dispatched_at=change.now, runs=call.runs + 1, reason="")
     if effect is not None:
         _begin(change, lease, effect, dispatch, "intent_recorded")
@@ -153,7 +155,7 @@ def record_replay(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool, why
             route(change, work)
             return Intent(None, goes_on=False)
         change.close_attempt(effect, "superseded", {"outcome": "ambiguous", **why.evidence})
-        return Intent(_dispatch(change, lease, call, tool, effect, ids.new_id(), until), goes_on=True)
+        return Intent(_dispatch(change, lease, call, tool, effect, ids.new_id(), until, replayed=True), goes_on=True)
 
 
 def _begin(change: Change, lease: Lease, effect: EffectRecord, dispatch: Dispatch, state: str) -> None:
@@ -258,10 +260,12 @@ def close_call(
     *,
     source: str = "native",
     said: str = "",
+    details: dict[str, Any] | None = None,
 ) -> None:
     """Write one outcome to a call and its effect. The attempt that was open on the effect is selected by it.
 
-    `said` is what the person who approved it wrote, which the model is told with the result.
+    `said` is what the person who approved it wrote, which the model is told with the result. What a verifier has to
+    look at first is only `receipted`, and its call stays open until that has spoken.
     """
     if isinstance(outcome, Ambiguous) and effect is not None:
         mark_unknown(change, call, effect, outcome.evidence)
@@ -273,33 +277,52 @@ def close_call(
         reason = outcome.classification
     else:
         executed = isinstance(outcome, Done) or (effect is None and outcome.begun)
-        result = _result_of(outcome, effect, executed=executed)
+        result = result_of(outcome, effect, executed=executed)
         reason = "" if done else "tool_error"
         if outcome.check is not None and effect is None:
             result["verification"] = record_verification(change, call, outcome.check, result)
         attachments.keep(change, call, effect, outcome.attachments)
     if said:
         result["approver_said"] = said
-    change.move(call, "completed" if done else "failed", result=result, reason=reason)
-    receipt = None
-    if effect is not None:
-        receipt = _receipt(change, effect, result, source)
-        state = "completed" if done else "rejected"
-        digest = bytes.fromhex(receipt.digest)
-        change.move(effect, state, receipt=receipt.envelope(), receipt_digest=digest)
-        evidence = {"outcome": state, "receipt_digest": receipt.digest, "source": source}
-        change.close_attempt(effect, "selected", evidence)
+    if effect is None:
+        end_call(change, call, result, reason, None)
+        return
+    receipt = receipt_of(change, effect, result, source, details)
+    if isinstance(outcome, Done) and outcome.verified_later:
+        close_effect(change, call, effect, "receipted", receipt, result)
+    else:
+        close_effect(change, call, effect, "completed" if done else "rejected", receipt)
+        end_call(change, call, result, reason, receipt.digest)
+
+
+def close_effect(
+    change: Change, call: ToolCall, effect: EffectRecord, state: str, receipt: Receipt, result: Any = None
+) -> None:
+    """Give an effect its receipt. The attempt that is open on it is selected, and keeps `result` if that is needed
+    later.
+    """
+    envelope = receipt.envelope()
+    change.move(effect, state, receipt=envelope, receipt_digest=bytes.fromhex(receipt.digest))
+    evidence = {"outcome": state, "receipt_digest": receipt.digest, "source": receipt.source}
+    change.close_attempt(effect, "selected", evidence if result is None else {**evidence, "result": result})
+    if receipt.source in ("lookup", "supplied"):
+        change.event("tool.effect.receipt.validated", call=call, effect=str(effect.id), receipt_evidence=envelope)
+
+
+def end_call(change: Change, call: ToolCall, result: dict[str, Any], reason: str, receipt: str | None) -> None:
+    """A call that ran gets its one result."""
+    change.move(call, "completed" if result["status"] == "completed" else "failed", result=result, reason=reason)
     change.event(
         f"tool.call.{call.state}",
         call=call,
         status=result["status"],
         executed=result["executed"],
         outcome_unknown=False,
-        receipt=receipt.digest if receipt else None,
+        receipt=receipt,
     )
 
 
-def _result_of(outcome: Done | NotDone, effect: EffectRecord | None, *, executed: bool) -> dict[str, Any]:
+def result_of(outcome: Done | NotDone, effect: EffectRecord | None, *, executed: bool) -> dict[str, Any]:
     return results.from_tool(
         "completed" if isinstance(outcome, Done) else "failed",
         outcome.result,
@@ -309,7 +332,9 @@ def _result_of(outcome: Done | NotDone, effect: EffectRecord | None, *, executed
     )
 
 
-def _receipt(change: Change, effect: EffectRecord, result: dict[str, object], source: str) -> Receipt:
+def receipt_of(
+    change: Change, effect: EffectRecord, result: dict[str, object], source: str, details: dict[str, Any] | None = None
+) -> Receipt:
     return Receipt(
         operation_id=effect.operation_id,
         dispatch_id=str(effect.dispatch_id),
@@ -317,6 +342,7 @@ def _receipt(change: Change, effect: EffectRecord, result: dict[str, object], so
         source=source,
         digest=canonical.digest(result).hex(),
         observed_at=change.now.isoformat(),
+        details=details or {},
     )
 
 
@@ -335,53 +361,3 @@ def front_of(work: OpenRound) -> list[ToolCall]:
             break
         front.append(call)
     return front
-
-
-def record_late(lease: Lease, call_id: UUID, dispatch: Dispatch, outcome: Done | NotDone) -> None:
-    """A tool returned after its lease was lost. Under its own dispatch_id this still is evidence (DESIGN §6).
-
-    While the effect is unknown it settles it; afterwards it is kept beside what was decided, and marked if it
-    contradicts.
-    """
-    with transition(lease.session) as change:
-        call = ToolCall.objects.select_related("round").get(pk=call_id)
-        effect = EffectRecord.objects.filter(call=call).first()
-        if effect is None:
-            return
-        done = isinstance(outcome, Done)
-        result = _result_of(outcome, effect, executed=done)
-        said = "completed" if done else "rejected"
-        late = Attempt(
-            id=ids.new_id(),
-            tenant_id=effect.tenant_id,
-            effect=effect,
-            kind="late_outcome",
-            state="selected",
-            dispatch_id=dispatch.dispatch_id,
-            actor=lease.owner,
-            admitted_at=change.now,
-            closed_at=change.now,
-            evidence={"outcome": said, "digest": canonical.digest(result).hex(), "result": result},
-        )
-        open_still = effect.state in ("intent_recorded", "outcome_unknown", "manual_review")
-        if open_still and effect.dispatch_id == dispatch.dispatch_id:
-            change.event("tool.effect.late_outcome", call=call, dispatch=str(dispatch.dispatch_id), settles=True)
-            close_call(change, call, effect, outcome, source="late")
-            change.add(late)
-            calls = list(ToolCall.objects.filter(round=call.round_id).order_by("position"))
-            settle_round(change, call.round, calls)
-            if change.session.state not in LEASED:
-                place_session(change, {other.state for other in calls})
-            return
-        contradicts = effect.state in CLOSED_EFFECT and effect.state != said
-        attachments.keep(change, call, effect, outcome.attachments)
-        late.state = "superseded"
-        late.evidence |= {"effect_was": effect.state, "contradicts": contradicts}
-        change.add(late)
-        change.event(
-            "tool.effect.late_outcome",
-            call=call,
-            dispatch=str(dispatch.dispatch_id),
-            settles=False,
-            contradicts=contradicts,
-        )

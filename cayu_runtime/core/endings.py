@@ -45,11 +45,28 @@ def mark_unknown(change: Change, call: ToolCall, effect: EffectRecord, evidence:
     )
 
 
+def doubt_receipt(
+    change: Change, call: ToolCall, effect: EffectRecord, verdict: str, evidence: dict[str, object]
+) -> None:
+    """A receipt is held, but no verifier confirms it: a person looks. Receipt and verification are both kept."""
+    change.move(
+        effect,
+        "manual_review",
+        unknown_since=change.now,
+        verification=verdict,
+        verification_evidence=canonical.storable(evidence),
+    )
+    if call.state == "dispatched":
+        change.move(call, "outcome_unknown", reason="not_verified")
+
+
 def give_up_dispatched(change: Change, work: OpenRound) -> None:
     """End what nobody runs any more and nobody will run again: an effect is unknown, a reading call failed."""
     for call in [call for call in work.calls if call.state == "dispatched"]:
         effect = work.effects.get(call.id)
-        if effect is not None:
+        if effect is not None and effect.state == "receipted":
+            doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
+        elif effect is not None:
             mark_unknown(change, call, effect, dict(STOPPED))
         else:
             fail_lost(change, call)
@@ -64,10 +81,13 @@ def fail_lost(change: Change, call: ToolCall) -> None:
 
 def withdraw(change: Change, work: OpenRound, *, why: str = "The session was stopped.") -> None:
     """End what has not begun: what people are asked is cancelled, what is authorised fails undone. What runs is left
-    alone.
+    alone; what has run and was not verified is left to a person.
     """
     for call in work.calls:
         effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
+        if call.state == "dispatched" and effect is not None and effect.state == "receipted":
+            doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
+            continue
         if call.state in ("awaiting_approval", "awaiting_answer"):
             result = results.call_result("cancelled", executed=False, reason=why)
             change.move(call, "cancelled", result=result, reason="stopped")

@@ -14,9 +14,10 @@ import structlog
 from django.db import InterfaceError, OperationalError, connection
 
 from ..contracts import Agent, Tool, ToolEffect
+from ..contracts.reconciler import LOOKUP_SECONDS
 from ..errors import Fenced, LostRace
 from ..models import EffectRecord, Session, ToolCall
-from . import clock, ids
+from . import adapters, clock, ids
 from .dispatch import (
     Dispatch,
     Intent,
@@ -25,14 +26,15 @@ from .dispatch import (
     may_replay,
     needs_intent,
     record_intent,
-    record_late,
     record_replay,
     settle,
 )
 from .endings import OpenRound
 from .judgement import refusal_of, tool_for
+from .late import record_late
 from .lease import Keeper, Lease
 from .perform import Ambiguous, NotDone, Outcome, perform
+from .receipted import record_verdict
 from .recovery import WORKER_LOST
 from .requirements import lacks, record_unable
 from .routing import load_round
@@ -92,6 +94,9 @@ def _run_together(
 
 def _run_call(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound, call: ToolCall) -> bool:
     tool = tool_for(agent, call)
+    effect = work.effects.get(call.id)
+    if effect is not None and effect.state == "receipted":
+        return _verify(lease, keeper, agent, session, work, call, effect)
     if call.state == "dispatched":
         return _run_again(lease, keeper, agent, session, work, call, tool)
     lacking = lacks(agent, tool) if tool is not None else ""
@@ -149,6 +154,24 @@ def _tell_late(lease: Lease, call: ToolCall, dispatch: Dispatch, outcome: Outcom
         log.exception("late_outcome.not_recorded", call=str(call.id), dispatch=str(dispatch.dispatch_id))
 
 
+def _verify(
+    lease: Lease,
+    keeper: Keeper,
+    agent: Agent,
+    session: Session,
+    work: OpenRound,
+    call: ToolCall,
+    effect: EffectRecord,
+) -> bool:
+    """T4b: its receipt is held, so it is verified and never run again."""
+    tool = adapters.tool_of(agent, call)
+    keeper.until(LOOKUP_SECONDS)
+    inquiry = adapters.inquiry_of(agent, call, effect, session.session_id)
+    verification = adapters.verify(tool.verifier if tool else None, inquiry)
+    keeper.until(None)
+    return record_verdict(lease, work, call.id, verification)
+
+
 def _run_again(
     lease: Lease, keeper: Keeper, agent: Agent, session: Session, work: OpenRound, call: ToolCall, tool: Tool | None
 ) -> bool:
@@ -181,7 +204,7 @@ def _intend_surely(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool | N
         committed = effect is not None and effect.dispatch_id == dispatch_id
         if not (ours and committed and effect and effect.deadline and clock.now() < effect.deadline):
             raise LostRace("This call was not dispatched by us. It is read again.") from None
-        return Intent(Dispatch(dispatch_id, effect.deadline, until, replayed=call.runs > 1), goes_on=True)
+        return Intent(Dispatch(dispatch_id, effect.deadline, until, replayed=False), goes_on=True)
 
 
 def _settle_surely(

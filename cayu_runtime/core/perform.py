@@ -43,12 +43,14 @@ class Done:
     """The tool returned a valid result: a definite statement that it acted.
 
     `result` is small enough for the call's row, without the value of any secret; `attachments` is what was too large
-    for it. `check` is what the tool found out about another one's effect, if it verifies one.
+    for it. `check` is what the tool found out about another one's effect, if it verifies one. `verified_later`: a
+    verifier has to look before it counts as completed.
     """
 
     result: ToolResult
     attachments: tuple[Attached, ...] = ()
     check: Check | None = None
+    verified_later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments
     kept, attachments = bound(result, longest_first, key=key)
     check = check_of(tool, arguments, result) if tool.spec.verifies else None
     if not kept.is_error:
-        return Done(kept, attachments, check)
+        later = tool.verifier is not None and tool.spec.effect is not ToolEffect.NONE
+        return Done(kept, attachments, check, verified_later=later)
     return NotDone(kept, attachments, check, begun=isinstance(answer, Returned) or answer.begun)
 
 

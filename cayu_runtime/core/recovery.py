@@ -41,9 +41,15 @@ def recover(lease: Lease, agent: Agent | None, work: OpenRound | None) -> bool:
 
 
 def _in_flight(work: OpenRound) -> list[ToolCall]:
-    """Calls that may have been running: the dispatched ones, else the ungated NONE calls at the front of the round."""
+    """Calls that may have been running: the dispatched ones, else the ungated NONE calls at the front of the round.
+
+    One whose receipt is held has ended: the next step verifies it.
+    """
     dispatched = [call for call in work.calls if call.state == "dispatched"]
-    return dispatched or front_of(work)
+    if not dispatched:
+        return front_of(work)
+    held = {call_id for call_id, effect in work.effects.items() if effect.state == "receipted"}
+    return [call for call in dispatched if call.id not in held]
 
 
 def _reclassify(change: Change, agent: Agent | None, work: OpenRound, call: ToolCall) -> None:

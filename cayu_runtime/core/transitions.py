@@ -109,7 +109,7 @@ class Change:
         if rows:
             insert(rows)
 
-    def event(self, kind: str, *, call: ToolCall | None = None, **payload: Any) -> None:
+    def event(self, kind: str, /, *, call: ToolCall | None = None, **payload: Any) -> None:
         """Append one event to the session's chain, written at commit."""
         session = self.session
         if call is not None:

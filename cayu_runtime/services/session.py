@@ -7,7 +7,7 @@ from django.db import IntegrityError
 
 from .. import authority, registry
 from ..contracts import Actor
-from ..core import ids, results
+from ..core import abandonment, ids, results
 from ..core.canonical import bounded
 from ..core.routing import add_message, request_stop
 from ..core.transitions import new_session, transition
@@ -86,3 +86,18 @@ def interrupt_session(tenant: Tenant, actor: Actor, session_id: str, *, reason: 
             change.event("session.stop_requested", by=actor.subject, by_name=actor.name, reason=said)
             request_stop(change)
     return session
+
+
+def abandon_session(tenant: Tenant, actor: Actor, session_id: str, *, reason: str) -> Session:
+    """Give a session up: it fails, each open call gets its result, what waits is cancelled, whoever holds it is fenced.
+
+    An effect of which nobody knows whether it happened stays uncertain; evidence may still settle it, and then wakes
+    nothing. NotFound, NotPermitted, InvalidRequest without a reason, Conflict when it has ended.
+    """
+    found = Session.objects.filter(tenant=tenant, session_id=session_id).first()
+    if found is None:
+        raise NotFound("There is no such session.")
+    authority.require(actor, "abandon_session", found)
+    if not results.visible(reason):
+        raise InvalidRequest("Say why: giving a session up needs a reason, which stays on record.")
+    return abandonment.abandon(found.pk, tenant.pk, actor, reason)

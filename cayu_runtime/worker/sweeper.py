@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import lru_cache
 from math import inf
+from pathlib import Path
 from uuid import UUID
 
 import structlog
@@ -28,7 +30,7 @@ STUCK_SECONDS = 60.0
 # A session that has been run for less than this is not looked up.
 LONG_SECONDS = 30.0
 # What a killed supervisor left is forgotten after so long.
-FORGET = timedelta(days=1)
+FORGET = timedelta(days=30)
 
 
 class Sweeper:
@@ -74,7 +76,7 @@ class SweepThread(threading.Thread):
         self.leaves = threading.Event()
         self.turned = time.monotonic()
         self.strays: dict[UUID, float] = {}
-        self._recorded: set[UUID] = set()
+        self._recorded: set[UUID] | None = None
         self._works = True
 
     def run(self) -> None:
@@ -112,8 +114,10 @@ class SweepThread(threading.Thread):
         beats = dict(self.sweeper.beats)
         if beats:
             record_beats(beats)
-        if gone := self._recorded - set(beats):
-            Worker.objects.filter(pk__in=gone).delete()
+        if self._recorded is None:
+            record_vanished()
+        if gone := (self._recorded or set()) - set(beats):
+            Worker.objects.filter(pk__in=gone, ended_at=None).update(ended_at=clock.now())
         self._recorded = set(beats)
 
     def _find_strays(self) -> None:
@@ -131,13 +135,41 @@ def find_strays(beats: dict[UUID, Beat]) -> set[UUID]:
     return {life for life, beat in long.items() if (worker_name(beat.pid), UUID(beat.session)) not in held}
 
 
+def record_vanished() -> None:
+    """Workers of an earlier supervisor in this very system, of whom no process is left: nobody else will say so."""
+    rows = Worker.objects.filter(place=place(), ended_at=None) if place() else ()
+    gone = [row.pk for row in rows if not _exists(row.pid)]
+    Worker.objects.filter(pk__in=gone).update(ended_at=clock.now())
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@lru_cache(maxsize=1)
+def place() -> str:
+    """This running system and its numbering of processes; empty where the system does not tell."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return ""
+
+
 def record_beats(beats: dict[UUID, Beat]) -> None:
     """Write the workers' last heartbeats as rows, by the database's clock, and forget those of long ago."""
     now = clock.now()
     rows = [
         Worker(
             id=life,
-            host=socket.gethostname()[:100],
+            host=socket.gethostname()[:60],
+            place=place(),
             supervisor=os.getpid(),
             pid=beat.pid,
             tasks=beat.begun,

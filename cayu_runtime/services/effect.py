@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import authority, registry
+from ..contracts import Actor, Agent, Finding
+from ..contracts.reconciler import MAX_RECEIPT
+from ..core import adapters, canonical, receipted, reconciliation
+from ..core.reconciliation import Admitted, Reconciled, Request
+from ..core.results import visible
+from ..errors import EffectConflict, InvalidRequest, NotFound
+from ..models import EffectRecord, Tenant
+from ..selectors.worker import is_known_to_be_gone
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The identity of an effect as its person saw it; a request repeats it."""
+
+    revision: int
+    dispatch_id: uuid.UUID | None
+
+
+def look_up_effect(tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: Seen, *, reason: str) -> Reconciled:
+    """Ask the tool's adapter what became of an uncertain effect, and write what it says (DESIGN §7).
+
+    Nothing is dispatched. The same request of the same person again returns what was recorded. Raises NotFound,
+    NotPermitted, InvalidRequest, or a Conflict: StaleRevision, Unfinished, EffectConflict (what stands downstream does
+    not fit), or that there is nothing to settle.
+    """
+    return _reconcile(tenant, actor, effect_id, seen, "lookup", None, reason)
+
+
+def supply_receipt(
+    tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: Seen, receipt: Mapping[str, Any], *, reason: str
+) -> Reconciled:
+    """Have the tool's adapter judge a receipt that a person supplies: a JSON object of at most 96 KiB.
+
+    Only what the adapter validates for exactly this operation settles it; a person's word never does. Raises as
+    `look_up_effect`.
+    """
+    return _reconcile(tenant, actor, effect_id, seen, "receipt", _checked(receipt), reason)
+
+
+def verify_effect(tenant: Tenant, actor: Actor, effect_id: uuid.UUID) -> EffectRecord:
+    """Have the verifier look at an effect whose receipt is held, if whoever should have was lost."""
+    effect = _find(tenant, effect_id)
+    authority.require(actor, "reconcile", effect)
+    return _verified(registry.find_agent(effect.session.agent), effect)
+
+
+def _reconcile(
+    tenant: Tenant,
+    actor: Actor,
+    effect_id: uuid.UUID,
+    seen: Seen,
+    kind: str,
+    receipt: Mapping[str, Any] | None,
+    reason: str,
+) -> Reconciled:
+    effect = _find(tenant, effect_id)
+    authority.require(actor, "reconcile", effect)
+    if not visible(reason):
+        raise InvalidRequest("Say why: each reconciliation needs a reason, which stays on record.")
+    request = Request(effect.pk, seen.dispatch_id, seen.revision, kind, receipt, reason)
+    admitted = reconciliation.admit(effect.session_id, tenant.pk, request, actor)
+    if isinstance(admitted, Reconciled):
+        return admitted
+    return _answered(admitted, receipt, actor)
+
+
+def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Actor) -> Reconciled:
+    effect = admitted.effect
+    agent = registry.find_agent(effect.session.agent)
+    tool = adapters.tool_of(agent, admitted.call)
+    adapter = tool.reconciler if tool else None
+    inquiry = adapters.inquiry_of(agent, admitted.call, effect, admitted.session_id)
+    if receipt is None:
+        observation = adapters.look_up(adapter, inquiry)
+    else:
+        observation = adapters.validate(adapter, receipt, inquiry)
+    outcome = reconciliation.select(
+        effect.session_id,
+        admitted,
+        observation,
+        gone=effect.dispatched_at is not None and is_known_to_be_gone(effect.dispatched_by, effect.dispatched_at),
+        verified_later=tool is not None and tool.verifier is not None,
+    )
+    if outcome.finding == Finding.CONFLICT:
+        raise EffectConflict(outcome.message or "The evidence does not fit this operation. It is kept.")
+    if outcome.effect.state == "receipted":
+        _verified(agent, outcome.effect)
+    return outcome
+
+
+def _verified(agent: Agent | None, effect: EffectRecord) -> EffectRecord:
+    tool = adapters.tool_of(agent, effect.call)
+    inquiry = adapters.inquiry_of(agent, effect.call, effect, effect.session.session_id)
+    verification = adapters.verify(tool.verifier if tool else None, inquiry)
+    return receipted.record_verdict_unheld(effect.session_id, effect.pk, verification)
+
+
+def _find(tenant: Tenant, effect_id: uuid.UUID) -> EffectRecord:
+    effect = EffectRecord.objects.select_related("session", "call").filter(tenant=tenant, pk=effect_id).first()
+    if effect is None:
+        raise NotFound("There is no such effect.")
+    return effect
+
+
+def _checked(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        plain: dict[str, Any] = canonical.exact(dict(receipt))
+    except (canonical.NotCanonical, TypeError, ValueError) as error:
+        raise InvalidRequest(f"The receipt can't be used: {error}") from None
+    size = canonical.size_of(plain)
+    if size > MAX_RECEIPT:
+        raise InvalidRequest(f"The receipt is {size} bytes; at most {MAX_RECEIPT} are accepted.")
+    return plain
