@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from uuid import UUID
+
+from django.db import connections
 
 from cayu_runtime import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, Tool
 from cayu_runtime.models import Proposal
@@ -63,7 +67,7 @@ class ReviewedAction:
     def names(self) -> frozenset[str]:
         return frozenset((*self.tools, *self.allows))
 
-    def authorize(self, request: PolicyRequest) -> PolicyResult:
+    def authorize(self, request: PolicyRequest) -> PolicyResult | Awaitable[PolicyResult]:
         if not fits(self.tools, request.tool):
             if fits(self.allows, request.tool):
                 return PolicyResult(PolicyDecision.ALLOW)
@@ -71,7 +75,16 @@ class ReviewedAction:
         action_id = request.arguments.get("action_id")
         if not isinstance(action_id, str):
             return _denied("The call names no action_id. Record a proposal first, then ask for exactly that.")
-        proposal = find_proposal(UUID(request.tenant), action_id)
+        if _in_a_loop():
+            return self._compare_later(request, action_id)
+        return self._compare(request, action_id, find_proposal(UUID(request.tenant), action_id))
+
+    async def _compare_later(self, request: PolicyRequest, action_id: str) -> PolicyResult:
+        """The same beside an async part of a composition, where Django reads nothing in the loop's own thread."""
+        proposal = await asyncio.to_thread(_find_aside, UUID(request.tenant), action_id)
+        return self._compare(request, action_id, proposal)
+
+    def _compare(self, request: PolicyRequest, action_id: str, proposal: Proposal | None) -> PolicyResult:
         if proposal is None or proposal.session.session_id != request.session_id:
             return _denied(
                 f"This session recorded no proposal {action_id!r} in an earlier round. Record it and wait for the "
@@ -84,6 +97,21 @@ class ReviewedAction:
         return PolicyResult(
             PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes, reviewed=reviewed
         )
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _find_aside(tenant: UUID, action_id: str) -> Proposal | None:
+    try:
+        return find_proposal(tenant, action_id)
+    finally:
+        connections.close_all()  # this thread's own
 
 
 def _difference(proposal: Proposal, request: PolicyRequest) -> str:
