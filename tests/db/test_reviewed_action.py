@@ -135,7 +135,9 @@ def test_fields_are_equal_only_as_exact_json(one: Any, other: Any, names: list[s
 )
 def test_a_composition_keeps_the_binding(policy: Any) -> None:
     answer = said(policy, request(recorded()))
-    assert (answer.decision, answer.reviewed) == (PolicyDecision.REQUIRE_APPROVAL, said(POLICY, asked).reviewed)
+    assert answer.decision is PolicyDecision.REQUIRE_APPROVAL
+    assert answer.reviewed is not None
+    assert answer.reviewed.action_id == "change-0001"
 
 
 class Slow:
