@@ -17,6 +17,7 @@ from cayu_runtime import PolicyDecision, PolicyIdentity, PolicyRequest, PolicyRe
 from cayu_runtime.core import canonical, clock
 from cayu_runtime.errors import ProposalConflict
 from cayu_runtime.models import Approval, EffectRecord, Proposal, Session, ToolCall, ToolRound
+from cayu_runtime.services.approval import revoke_approval
 from cayu_runtime.services.proposal import Recorded, record_proposal
 from cayu_runtime.services.session import interrupt_session
 from cayu_runtime.worker import sweep
@@ -133,6 +134,36 @@ def test_a_recording_that_broke_after_its_commit_is_run_again_and_finds_its_own_
     assert (call.state, call.runs, session.state) == ("completed", 2, "completed")
     assert [answer.replay for answer in answers] == [False, True]
     assert machine.events(session).count("proposal.recorded") == 1
+
+
+def test_an_agent_without_the_capability_records_nothing_and_says_what_is_missing(machine: Machine) -> None:
+    operator = Operator([propose()])
+    object.__setattr__(operator.agent, "resources", {})
+    session = machine.start(operator.agent)
+    (call,) = machine.calls(session)
+    assert (call.state, call.runs, session.state) == ("failed", 0, "completed")
+    assert "requires 'record_proposal'" in reason(call)
+
+
+def test_an_action_that_cannot_begin_withdraws_its_proposal(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], requires=("ledger",))
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    machine.run(session)
+    assert (actions(machine, session)[0].reason, proposal().state) == ("missing_resource", "withdrawn")
+    assert operator.apply.count == 0
+
+
+def test_an_approval_that_is_taken_back_withdraws_its_proposal(machine: Machine) -> None:
+    operator = Operator([propose()], [act()])
+    session, approval = waiting(machine, operator)
+    machine.decide(approval, "approve")
+    approval.refresh_from_db()
+    seen = {"version": approval.version, "digest": approval.intent_digest.hex(), "reason": "too soon"}
+    revoke_approval(machine.tenant, machine.bob, approval.pk, **seen)
+    machine.run(session)
+    assert (actions(machine, session)[0].state, proposal().state) == ("denied", "withdrawn")
+    assert operator.apply.count == 0
 
 
 class Allowing:
