@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections
 
 from cayu_runtime import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, Tool
@@ -75,12 +76,13 @@ class ReviewedAction:
         action_id = request.arguments.get("action_id")
         if not isinstance(action_id, str):
             return _denied("The call names no action_id. Record a proposal first, then ask for exactly that.")
-        if _in_a_loop():
+        try:
+            proposal = find_proposal(UUID(request.tenant), action_id)
+        except SynchronousOnlyOperation:  # beside an async part of a composition, in its loop's own thread
             return self._compare_later(request, action_id)
-        return self._compare(request, action_id, find_proposal(UUID(request.tenant), action_id))
+        return self._compare(request, action_id, proposal)
 
     async def _compare_later(self, request: PolicyRequest, action_id: str) -> PolicyResult:
-        """The same beside an async part of a composition, where Django reads nothing in the loop's own thread."""
         proposal = await asyncio.to_thread(_find_aside, UUID(request.tenant), action_id)
         return self._compare(request, action_id, proposal)
 
@@ -97,14 +99,6 @@ class ReviewedAction:
         return PolicyResult(
             PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes, reviewed=reviewed
         )
-
-
-def _in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _find_aside(tenant: UUID, action_id: str) -> Proposal | None:

@@ -159,8 +159,10 @@ def test_an_approval_that_is_taken_back_withdraws_its_proposal(machine: Machine)
     session, approval = waiting(machine, operator)
     machine.decide(approval, "approve")
     approval.refresh_from_db()
-    seen = {"version": approval.version, "digest": approval.intent_digest.hex(), "reason": "too soon"}
-    revoke_approval(machine.tenant, machine.bob, approval.pk, **seen)
+    digest = approval.intent_digest.hex()
+    revoke_approval(
+        machine.tenant, machine.bob, approval.pk, version=approval.version, digest=digest, reason="too soon"
+    )
     machine.run(session)
     assert (actions(machine, session)[0].state, proposal().state) == ("denied", "withdrawn")
     assert operator.apply.count == 0
