@@ -77,17 +77,17 @@ class ReviewedAction:
         if not isinstance(action_id, str):
             return _denied("The call names no action_id. Record a proposal first, then ask for exactly that.")
         try:
-            proposal = find_proposal(UUID(request.tenant), action_id)
+            proposal = find_proposal(UUID(request.tenant), request.session_id, action_id)
         except SynchronousOnlyOperation:  # beside an async part of a composition, in its loop's own thread
             return self._compare_later(request, action_id)
         return self._compare(request, action_id, proposal)
 
     async def _compare_later(self, request: PolicyRequest, action_id: str) -> PolicyResult:
-        proposal = await asyncio.to_thread(_find_aside, UUID(request.tenant), action_id)
+        proposal = await asyncio.to_thread(_find_aside, UUID(request.tenant), request.session_id, action_id)
         return self._compare(request, action_id, proposal)
 
     def _compare(self, request: PolicyRequest, action_id: str, proposal: Proposal | None) -> PolicyResult:
-        if proposal is None or proposal.session.session_id != request.session_id:
+        if proposal is None:
             return _denied(
                 f"This session recorded no proposal {action_id!r} in an earlier round. Record it and wait for the "
                 "result, then ask for the action; both in one round are refused."
@@ -101,9 +101,9 @@ class ReviewedAction:
         )
 
 
-def _find_aside(tenant: UUID, action_id: str) -> Proposal | None:
+def _find_aside(tenant: UUID, session_id: str, action_id: str) -> Proposal | None:
     try:
-        return find_proposal(tenant, action_id)
+        return find_proposal(tenant, session_id, action_id)
     finally:
         connections.close_all()  # this thread's own
 
