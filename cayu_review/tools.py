@@ -8,11 +8,12 @@ from typing import Any
 import rfc8785
 
 from cayu_runtime import InvalidArguments, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec
+from cayu_runtime.contracts.secret import MARK
 from cayu_runtime.errors import Conflict, InvalidRequest
 from cayu_runtime.models.proposal import MAX_FIELDS
 
 RESOURCE = "record_proposal"
-SECRET = ("x-secret", "writeOnly")
+SECRET = (MARK, "writeOnly")
 
 
 class RecordProposal(Tool):
@@ -49,6 +50,7 @@ class RecordProposal(Tool):
                 parallel_safe=False,
                 verb="Record proposal",
                 target="action_id",
+                requires=(RESOURCE,),
             )
         )
         self.action = action

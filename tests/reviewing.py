@@ -11,7 +11,9 @@ from typing import Any
 from cayu_review.policies import ReviewedAction
 from cayu_review.tools import RecordProposal
 from cayu_runtime import Agent, Call, Reply, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec, Turn, registry
+from cayu_runtime.models import Approval, Proposal, Session, ToolCall
 from cayu_runtime.services.proposal import record_proposal
+from tests.machine import Machine
 
 ID = {"type": "string", "pattern": "^change-[0-9]{4}$", "maxLength": 11}
 SCHEMA: dict[str, Any] = {
@@ -130,3 +132,25 @@ class Operator:
                 return Reply(calls=tuple(calls))
             made += len(calls)
         return Reply("Change change-0001 is verified.")
+
+
+def waiting(machine: Machine, operator: Operator) -> tuple[Session, Approval]:
+    session = machine.start(operator.agent)
+    (approval,) = machine.approvals(session)
+    return session, approval
+
+
+def actions(machine: Machine, session: Session) -> list[ToolCall]:
+    return [call for call in machine.calls(session) if call.tool == "apply_change"]
+
+
+def proposal() -> Proposal:
+    return Proposal.objects.get()
+
+
+def reason(call: ToolCall) -> str:
+    return str((call.result or {}).get("reason", ""))
+
+
+def reviewed_with(**options: Any) -> Any:
+    return ReviewedAction(("apply_change",), ("record_proposal", "verify_change"), four_eyes=False, **options)

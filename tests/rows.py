@@ -277,8 +277,7 @@ def decision(verdict: str = "approve", *, save: bool = True, **values: Any) -> D
 
 def proposal(state: str = "open", *, save: bool = True, **values: Any) -> Proposal:
     of = _session_of(values)
-    if state == "used" and "used_by" not in values:
-        values["used_by"] = call("dispatched", session=of)
+    values["used_by"] = values.get("used_by") or (call("dispatched", session=of) if state == "used" else None)
     defaults = {
         "tenant": of.tenant,
         "round_position": 0,

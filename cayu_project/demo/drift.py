@@ -50,7 +50,12 @@ class ObserveTarget(Tool):
     """Reads how a target is. An answer that does not come is no observation, never a healthy one."""
 
     spec = ToolSpec(
-        "observe_target", "Read whether a target has drifted.", _object(target=TARGET), ToolEffect.NONE, target="target"
+        "observe_target",
+        "Read whether a target has drifted.",
+        _object(target=TARGET),
+        ToolEffect.NONE,
+        target="target",
+        requires=("ledger",),
     )
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
@@ -73,6 +78,7 @@ class ApplyChange(Tool):
         timeout=30,
         verb="Apply change to",
         target="target",
+        requires=("ledger",),
     )
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
@@ -90,14 +96,23 @@ class ApplyChange(Tool):
 class VerifyChange(Tool):
     """A fresh look at the target after the change: what is so, not what a receipt says."""
 
-    spec = ToolSpec("verify_change", "Check a change by a new look.", _object(action_id=ACTION_ID), ToolEffect.NONE)
+    spec = ToolSpec(
+        "verify_change",
+        "Check a change by a new look.",
+        _object(action_id=ACTION_ID),
+        ToolEffect.NONE,
+        requires=("ledger",),
+        verifies="apply_change",
+        operation="action_id",
+    )
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
         answer = _ask(ctx, "GET", "/changes", params=args)
         seen = answer.json() if answer.status_code in (200, 404) else {}
-        finding = "inconclusive" if not seen.get("found") else "fail" if seen["drifted"] else "pass"
-        said = {**args, "observed_target": seen.get("target"), "finding": finding, "verified": finding == "pass"}
-        return ToolResult(f"Verification: {finding}.", said, is_error=finding != "pass")
+        verified = not seen["drifted"] if seen.get("found") else None
+        word = {True: "passed", False: "failed", None: "inconclusive"}[verified]
+        said = {**args, "observed_target": seen.get("target"), "verified": verified}
+        return ToolResult(f"Verification {word}.", said, is_error=verified is None)
 
 
 def _ask(ctx: ToolContext, method: str, path: str, **content: Any) -> httpx.Response:
@@ -143,7 +158,7 @@ def _said(applied: Outcome, checked: Outcome | None) -> str:
     if applied.status != "completed":
         return f"Nothing was changed ({applied.status}). {applied.content}".strip()
     receipt = applied.details["structured"]
-    if checked is not None and checked.status == "completed":
+    if checked is not None and (checked.details.get("structured") or {}).get("verified") is True:
         return f"Change {receipt['action_id']} was applied to {receipt['target']}, and a new look verified it."
     why = checked.content if checked else "It was not checked."
     return f"Change {receipt['action_id']} was applied to {receipt['target']}, but is not verified. {why}"

@@ -69,9 +69,8 @@ class AsProposed:
     def authorize(self, request: PolicyRequest) -> PolicyResult:
         if request.tool != APPLY.spec.name:
             return PolicyResult(PolicyDecision.ALLOW)
-        proposal = find_proposal(UUID(request.tenant), request.arguments["action_id"])
-        same = proposal is not None and proposal.fields == request.arguments
-        if proposal is None or not same or proposal.session.session_id != request.session_id:
+        proposal = find_proposal(UUID(request.tenant), request.session_id, request.arguments["action_id"])
+        if proposal is None or proposal.fields != request.arguments:
             return PolicyResult(PolicyDecision.DENY, "It is not what was proposed.")
         reviewed = Reviewed(proposal.action_id, proposal.fields_digest.hex())
         reason = "A change needs a second person."

@@ -58,14 +58,16 @@ def _ms(work: Callable[[], Any]) -> float:
 def _fill(session: Session, size: int) -> None:
     """As many waiting sessions as `size` says: copies, in SQL, of one that really waits, each with rows of its own."""
     there = Approval.objects.filter(tenant=session.tenant_id, state="pending").count()
-    approval = Approval.objects.select_related("call").get(session=session)
+    approval = Approval.objects.select_related("call__proposal").get(session=session)
+    assert approval.call.proposal is not None  # the reference lifecycle's action is a reviewed one
     effect = EffectRecord.objects.get(call=approval.call_id)
     own = {"id": _own_id(), "session": _own_id()}
-    operation = {"operation_id": "'op_' || n"}
+    operation = {"operation_id": "'waiting-' || n"}
     rows: list[tuple[models.Model, dict[str, str]]] = [
         (session, {"id": _own_id(), "session_id": "'waiting-' || n"}),
         (ToolRound.objects.get(pk=approval.call.round_id), own),
-        (approval.call, {**own, **operation, "round": _own_id()}),
+        (approval.call.proposal, {**own, "action_id": "'waiting-' || n"}),
+        (approval.call, {**own, **operation, "round": _own_id(), "proposal": _own_id()}),
         (effect, {**own, **operation, "call": _own_id()}),
         (approval, {**own, "call": _own_id(), "expires_at": _later()}),
     ]

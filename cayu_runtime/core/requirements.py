@@ -7,6 +7,7 @@ from ..models import ToolCall
 from . import results
 from .endings import OpenRound, abandon_effect
 from .lease import Lease
+from .reviewed import withdraw_proposal
 from .routing import route
 from .transitions import transition
 
@@ -33,5 +34,6 @@ def record_unable(lease: Lease, work: OpenRound, call: ToolCall, why: str) -> bo
             result = results.call_result("failed", executed=False, reason=why)
             change.move(call, "failed", reason="missing_resource", result=result)
             change.event("tool.call.failed", call=call, status="failed", executed=False, reason=why)
+            withdraw_proposal(change, call, why)
         route(change, work)
         return change.session.state == "running"

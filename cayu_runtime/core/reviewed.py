@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ..contracts import PolicyDecision
 from ..errors import ProposalConflict
-from ..models import EffectRecord, Proposal, ToolCall
+from ..models import EffectRecord, Proposal, ToolCall, ToolRound
 from . import canonical, results
 from .judgement import JudgedCall
 from .statements import fetch, prepared, reader, split
@@ -126,6 +126,31 @@ def _as_recorded(proposal: Proposal, effect: EffectRecord) -> Binding:
     if effect.state in CLOSED_EFFECT:
         return Binding(proposal, reason="policy", why=f"{action} ended: {effect.state}. {NEW_ACTION}")
     return Binding(proposal, reason="linked", why=f"{action} is under way already ({effect.state}). Wait for it.")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A call that runs under a dispatch: where, and under which fence."""
+
+    call: ToolCall
+    round: ToolRound
+    fence: int
+
+
+def running_under(tenant: UUID, dispatch: UUID) -> Running | None:
+    """The call that this dispatch of the tenant is for, while its outcome is awaited."""
+    c, r = reader(ToolCall, "c"), reader(ToolRound, "r")
+    effects = EffectRecord._meta.db_table
+    sql = f"""
+        SELECT {c.columns}, {r.columns}, e.dispatch_fence FROM {effects} e
+        JOIN {c.table} ON c.id = e.call_id JOIN {r.table} ON r.id = c.round_id
+        WHERE e.dispatch_id = %s AND e.tenant_id = %s AND e.state = 'intent_recorded'
+    """  # noqa: S608  names come from the models
+    values = [prepared(EffectRecord, "dispatch_id", dispatch), prepared(EffectRecord, "tenant", tenant)]
+    for row in fetch(sql, values):
+        call, tool_round = split((c, r), row[:-1])
+        return Running(call, tool_round, row[-1])
+    return None
 
 
 def repeated(effect: EffectRecord) -> dict[str, Any]:

@@ -5,9 +5,10 @@ import uuid
 from ..models import Proposal, Session
 
 
-def find_proposal(tenant: uuid.UUID, action_id: str) -> Proposal | None:
-    """The proposal that stands under this `action_id` in the tenant, in whatever state, with its session."""
-    return Proposal.objects.select_related("session").filter(tenant=tenant, action_id=action_id).first()
+def find_proposal(tenant: uuid.UUID, session_id: str, action_id: str) -> Proposal | None:
+    """The proposal that this session recorded under this `action_id`, in whatever state it is."""
+    rows = Proposal.objects.filter(tenant=tenant, action_id=action_id, session__session_id=session_id)
+    return rows.first()
 
 
 def proposals_of(session: Session) -> list[Proposal]:

@@ -15,11 +15,12 @@ from django.db import IntegrityError
 from ..contracts import ToolContext
 from ..core import canonical, ids
 from ..core.judgement import DEFAULT_APPROVAL_SECONDS, MAX_APPROVAL_SECONDS, MIN_APPROVAL_SECONDS
+from ..core.reviewed import running_under
+from ..core.statements import find
 from ..core.transitions import transition
 from ..errors import Conflict, Fenced, InvalidRequest, ProposalConflict
-from ..models import EffectRecord, Proposal
+from ..models import Proposal
 from ..models.proposal import MAX_FIELDS
-from ..selectors.proposal import find_proposal
 
 ACTION_ID = re.compile(r"(?!op_)[A-Za-z0-9][A-Za-z0-9._:-]{0,199}", re.IGNORECASE)
 TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,7 +55,9 @@ def record_proposal(
     except Fenced:
         raise _over() from None
     except IntegrityError:
-        other = find_proposal(uuid.UUID(ctx.tenant), action_id)  # recorded by another session at the same moment
+        other = find(
+            Proposal, tenant=uuid.UUID(ctx.tenant), action_id=action_id
+        )  # recorded by another session at the same moment
         if other is None:
             raise
         raise _conflict(other) from None
@@ -64,13 +67,13 @@ def _record(
     ctx: ToolContext, action_id: str, tool: str, fields: dict[str, Any], digest: bytes, lifetime: timedelta
 ) -> Recorded:
     tenant, dispatch = _identity(ctx)
-    running = EffectRecord.objects.filter(tenant=tenant, dispatch_id=dispatch, state="intent_recorded")
-    effect = running.select_related("call__round").first()
-    if effect is None:
+    running = running_under(tenant, dispatch)
+    if running is None:
         raise _over()
-    session = effect.session_id
-    with transition(session, tenant=tenant, fence=effect.dispatch_fence) as change:
-        recorded = find_proposal(tenant, action_id)
+    call = running.call
+    session = call.session_id
+    with transition(session, tenant=tenant, fence=running.fence) as change:
+        recorded = find(Proposal, tenant=tenant, action_id=action_id)
         if recorded is not None:
             if (recorded.session_id, recorded.tool, recorded.fields_digest) != (session, tool, digest):
                 raise _conflict(recorded)
@@ -79,8 +82,8 @@ def _record(
             id=ids.new_id(),
             tenant_id=change.session.tenant_id,
             session=change.session,
-            recorded_by=effect.call,
-            round_position=effect.call.round.position,
+            recorded_by=call,
+            round_position=running.round.position,
             action_id=action_id,
             tool=tool,
             fields=fields,
@@ -92,7 +95,7 @@ def _record(
         change.add(proposal)
         change.event(
             "proposal.recorded",
-            call=effect.call,
+            call=call,
             proposal=str(proposal.id),
             action_id=action_id,
             action_tool=tool,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -14,6 +15,7 @@ from cayu_runtime import (
     Agent,
     InvalidArguments,
     PolicyDecision,
+    PolicyIdentity,
     PolicyRequest,
     PolicyResult,
     Reviewed,
@@ -49,6 +51,12 @@ def request(proposal: Proposal, tool: str = "apply_change", /, **changed: Any) -
     return PolicyRequest(**values)
 
 
+def said(policy: Any, asked: PolicyRequest) -> PolicyResult:
+    answer = policy.authorize(asked)
+    assert isinstance(answer, PolicyResult)
+    return answer
+
+
 def recorded(state: str = "open", **values: Any) -> Proposal:
     return rows.proposal(state, **{"action_id": "change-0001", "tool": "apply_change", "fields": FIELDS, **values})
 
@@ -59,7 +67,7 @@ def recorded(state: str = "open", **values: Any) -> Proposal:
 @pytest.mark.parametrize("state", ["open", "used"])
 def test_a_call_that_equals_its_proposal_waits_for_a_person_and_is_bound(state: str) -> None:
     proposal = recorded(state)
-    answer = POLICY.authorize(request(proposal))
+    answer = said(POLICY, request(proposal))
     bound = Reviewed("change-0001", proposal.fields_digest.hex())
     assert answer == PolicyResult(PolicyDecision.REQUIRE_APPROVAL, POLICY.reason, 60, False, bound)
 
@@ -77,26 +85,26 @@ def test_a_call_that_equals_its_proposal_waits_for_a_person_and_is_bound(state: 
     ],
 )
 def test_any_other_call_is_denied_and_told_why(changed: dict[str, Any], why: str) -> None:
-    answer = POLICY.authorize(request(recorded(), **changed))
+    answer = said(POLICY, request(recorded(), **changed))
     assert (answer.decision, answer.reviewed) == (PolicyDecision.DENY, None)
     assert why in answer.reason
 
 
 @pytest.mark.parametrize("state", ["withdrawn", "expired"])
 def test_a_proposal_that_ended_binds_nothing(state: str) -> None:
-    answer = POLICY.authorize(request(recorded(state)))
+    answer = said(POLICY, request(recorded(state)))
     assert answer.decision is PolicyDecision.DENY
     assert answer.reason == f"Proposal 'change-0001' is {state}. Propose under a new action_id."
 
 
 def test_a_proposal_for_another_tool_binds_nothing() -> None:
-    answer = POLICY.authorize(request(recorded(tool="delete_all")))
+    answer = said(POLICY, request(recorded(tool="delete_all")))
     assert "is for delete_all, not for apply_change" in answer.reason
 
 
 @pytest.mark.parametrize("name, decision", [("record_proposal", "allow"), ("read_it", "allow"), ("pay", "deny")])
 def test_other_tools_are_allowed_if_they_are_listed_and_denied_if_not(name: str, decision: str) -> None:
-    assert POLICY.authorize(request(recorded(), name)).decision == decision
+    assert said(POLICY, request(recorded(), name)).decision == decision
 
 
 @pytest.mark.parametrize(
@@ -126,8 +134,31 @@ def test_fields_are_equal_only_as_exact_json(one: Any, other: Any, names: list[s
     ids=lambda policy: type(policy).__name__,
 )
 def test_a_composition_keeps_the_binding(policy: Any) -> None:
-    answer = policy.authorize(request(recorded()))
-    assert (answer.decision, answer.reviewed.action_id) == (PolicyDecision.REQUIRE_APPROVAL, "change-0001")
+    answer = said(policy, request(recorded()))
+    assert answer.decision is PolicyDecision.REQUIRE_APPROVAL
+    assert answer.reviewed is not None
+    assert answer.reviewed.action_id == "change-0001"
+
+
+class Slow:
+    """An async guard that objects to nothing."""
+
+    identity = PolicyIdentity("slow", "1", {})
+
+    async def check(self, request: PolicyRequest) -> None:
+        return None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("state, decision", [("open", "require_approval"), ("withdrawn", "deny")])
+def test_beside_an_async_part_it_reads_the_same(state: str, decision: str) -> None:
+    asked = request(recorded(state))
+
+    async def answer() -> PolicyResult:
+        said = Guarded((Slow(),), POLICY).authorize(asked)
+        return said if isinstance(said, PolicyResult) else await said
+
+    assert asyncio.run(answer()).decision == decision
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_it_proposes_what_it_saw_then_asks_for_exactly_that_and_a_check() -> Non
         ((DRIFTED, outcome("record_proposal", "failed", "It stands already.")), "I do not ask for it. It stands"),
         ((DRIFTED, ON_RECORD, outcome("apply_change", "denied", "Denied by bob.")), "Nothing was changed (denied)."),
         ((DRIFTED, ON_RECORD, APPLIED, VERIFIED), "a new look verified it"),
-        ((DRIFTED, ON_RECORD, APPLIED, outcome("verify_change", "failed", "fail.")), "but is not verified. fail."),
+        ((DRIFTED, ON_RECORD, APPLIED, outcome("verify_change", "failed", "Lost.")), "but is not verified. Lost."),
+        ((DRIFTED, ON_RECORD, APPLIED, outcome("verify_change", verified=False)), "but is not verified."),
         ((DRIFTED, ON_RECORD, APPLIED), "but is not verified. It was not checked."),
     ],
 )
