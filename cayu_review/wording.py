@@ -82,12 +82,25 @@ EFFECT_WORDS = {
     "rejected": Words("Not done", "bad"),
     "abandoned": Words("Given up, never dispatched", "bad"),
 }
+FINDING_WORDS = {
+    "confirmed_done": "The receiving system confirms that it was done.",
+    "confirmed_refused": "The receiving system says that it was not done.",
+    "absent": "It is proved that it did not happen. A person may approve it once more.",
+    "not_found": "Not seen so far. That proves nothing, so nothing changed.",
+    "unsupported": "The receiving system can't be asked that. Nothing changed.",
+    "conflict": "What stands there does not fit this operation. Nothing changed.",
+    "unavailable": "No usable answer came. It needs a person's review.",
+}
 ATTEMPT_NAMES = {
     "dispatch": "Dispatch",
     "lookup": "Lookup",
     "receipt": "Supplied receipt",
     "late_outcome": "Late outcome",
 }
+
+
+def finding_words(finding: str) -> str:
+    return FINDING_WORDS.get(finding, finding)
 
 
 def session_words(session: Session) -> Words:

@@ -171,10 +171,10 @@ class Handler(BaseHTTPRequestHandler):
     def _book(self) -> None:
         key, fault_header = self.headers.get("Idempotency-Key"), self.headers.get("X-Ledger-Fault")
         body = self._body()
-        self.server.ledger.record_request(key, _order_id_of(body), fault_header)
+        again = self.server.ledger.record_request(key, _order_id_of(body), fault_header)
         fault = Fault.parse(fault_header)
         key, order = _checked_key(key), Order.parse(_fields(body))
-        if fault.kind == "drop_before_commit":
+        if fault.kind == "drop_before_commit" and not again:
             self._drop()
         elif fault.kind == "error_before":
             self._json(500, {"error": "The ledger failed before it booked anything, as it was asked to."})

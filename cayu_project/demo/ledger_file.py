@@ -127,12 +127,16 @@ class Ledger(File):
         with self._connection() as connection:
             connection.execute("SELECT 1 FROM refunds LIMIT 1")
 
-    def record_request(self, key: str | None, order_id: str | None, fault: str | None) -> None:
+    def record_request(self, key: str | None, order_id: str | None, fault: str | None) -> bool:
+        """Whether this order had the same fault before."""
         with self._writing() as connection:
+            asked = "SELECT 1 FROM requests WHERE order_id = ? AND fault = ? LIMIT 1"
+            again = connection.execute(asked, (order_id, fault)).fetchone() is not None
             connection.execute(
                 "INSERT INTO requests (idempotency_key, order_id, fault, arrived_at) VALUES (?, ?, ?, ?)",
                 (key, order_id, fault, utc_now()),
             )
+        return again
 
     def book(self, key: str, order: Order) -> tuple[int, dict[str, Any]]:
         with self._writing() as connection:

@@ -18,11 +18,16 @@ FIELDS = ("refund_id", "order_id", "amount", "reason", "booked_at")
 
 
 class LedgerReconciler(Reconciler):
-    """Reads, never books. The ledger answers from the one file that it books in, so its "no" is authoritative; whether
-    a request may still arrive is said by `barred` alone. What can't be read in time is unavailable.
+    """Never books. The ledger answers from the one file that it books in, so its "no" is authoritative. That "no" is
+    then made to last: the key is barred, so that a request which is still on its way books nothing. What can't be read
+    in time is unavailable.
     """
 
     def lookup(self, inquiry: Inquiry) -> Observation:
+        found = self._read(inquiry)
+        return self._bar(inquiry) if found.finding is Finding.ABSENT and not found.barred else found
+
+    def _read(self, inquiry: Inquiry) -> Observation:
         try:
             status, answer = _ask(inquiry)
         except (httpx.HTTPError, ValueError, TimeoutError, RecursionError) as error:
@@ -32,16 +37,30 @@ class LedgerReconciler(Reconciler):
         if status == 200 and answer.get("found") is True and isinstance(answer.get("refund"), dict):
             return _judged(answer["refund"], inquiry)
         if status == 404 and answer.get("found") is False and isinstance(answer.get("barred"), bool):
-            barred = answer["barred"]
-            message = f"The ledger has booked nothing for this operation{', and never will' if barred else ' so far'}."
-            return Observation(Finding.ABSENT, message, barred=barred, evidence={"status": status, "barred": barred})
+            return _absent(barred=answer["barred"])
+        return Observation(
+            Finding.UNAVAILABLE, f"The ledger answered {status} in an unknown form.", evidence={"status": status}
+        )
+
+    def _bar(self, inquiry: Inquiry) -> Observation:
+        """Make sure that nothing is booked under this key any more; a refund that came in between is found."""
+        try:
+            status, answer = _ask(inquiry, bar=True)
+        except (httpx.HTTPError, ValueError, TimeoutError, RecursionError) as error:
+            return Observation(
+                Finding.UNAVAILABLE, "The ledger could not bar the key.", evidence={"error": type(error).__name__}
+            )
+        if status == 200 and answer.get("barred") is True:
+            return _absent(barred=True)
+        if status == 409 and isinstance(answer.get("refund"), dict):
+            return _judged(answer["refund"], inquiry)
         return Observation(
             Finding.UNAVAILABLE, f"The ledger answered {status} in an unknown form.", evidence={"status": status}
         )
 
     def validate_receipt(self, receipt: Mapping[str, Any], inquiry: Inquiry) -> Observation:
         """A receipt is the ledger's record of a refund. It is compared with the ledger's own, field by field."""
-        found = self.lookup(inquiry)
+        found = self._read(inquiry)
         if found.finding is Finding.ABSENT:
             return Observation(Finding.CONFLICT, "The ledger has no such refund.", evidence=found.evidence)
         if found.finding is not Finding.CONFIRMED_DONE:
@@ -52,6 +71,11 @@ class LedgerReconciler(Reconciler):
             text = f"The receipt differs from the ledger's record: {', '.join(different)}."
             return Observation(Finding.CONFLICT, text, evidence={"different": different})
         return found
+
+
+def _absent(*, barred: bool) -> Observation:
+    message = f"The ledger has booked nothing for this operation{', and never will' if barred else ' so far'}."
+    return Observation(Finding.ABSENT, message, barred=barred, evidence={"booked": False, "barred": barred})
 
 
 def _judged(refund: dict[str, Any], inquiry: Inquiry) -> Observation:
@@ -79,13 +103,15 @@ def _amount(text: Any) -> Decimal | None:
         return None
 
 
-def _ask(inquiry: Inquiry) -> tuple[int, dict[str, Any]]:
-    """One GET, without a retry. Raises TimeoutError or ValueError when the answer is too slow, long, or no object."""
+def _ask(inquiry: Inquiry, *, bar: bool = False) -> tuple[int, dict[str, Any]]:
+    """One request, no retry. Raises TimeoutError or ValueError when the answer is too slow, too long, or no object."""
     until = time.monotonic() + inquiry.seconds_left
+    ledger, key = inquiry.require("ledger"), inquiry.idempotency_key
     with httpx.stream(
-        "GET",
-        f"{inquiry.require('ledger')}/refunds",
-        params={"key": inquiry.idempotency_key},
+        "POST" if bar else "GET",
+        f"{ledger}/bars" if bar else f"{ledger}/refunds",
+        params=None if bar else {"key": key},
+        json={"idempotency_key": key} if bar else None,
         timeout=max(inquiry.seconds_left, 0.001),
         trust_env=False,
     ) as answer:

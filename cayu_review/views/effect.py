@@ -1,33 +1,169 @@
 from __future__ import annotations
 
+import json
+from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
 
-from cayu_runtime.errors import NotFound
+from cayu_runtime import authority
+from cayu_runtime.contracts.reconciler import MAX_RECEIPT
+from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
+from cayu_runtime.models import EffectRecord
 from cayu_runtime.selectors.effect import UNCERTAIN, attempts_of, find_effect
+from cayu_runtime.services.effect import Seen, look_up_effect, supply_receipt, verify_effect, ways_to_settle
+from cayu_runtime.services.session import abandon_session
 
 from ..actors import Member
 from ..exact import rows
-from ..wording import effect_words
-from .pages import members_only, page
+from ..wording import effect_words, finding_words
+from .pages import draft_of, members_only, page
 
 
 @require_safe
 @members_only
 def effect(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
-    """What is known about one effect, and what was tried. Read-only: only evidence settles it."""
-    found = find_effect(member.tenant, effect_id)
-    if found is None:
-        raise NotFound("There is no such effect.")
+    """What is known about one effect, what was tried, and what may settle it."""
+    return _show(request, member, _found(member, effect_id))
+
+
+@require_POST
+@members_only
+def look_up(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
+    """Ask the receiving system, and show its raw verdict."""
+    return _settle(
+        request,
+        member,
+        effect_id,
+        lambda seen: look_up_effect(member.tenant, member.actor, effect_id, seen, reason=draft_of(request)),
+    )
+
+
+@require_POST
+@members_only
+def receipt(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
+    """Have the adapter judge a receipt: JSON in the field, or a file of it."""
+    return _settle(
+        request,
+        member,
+        effect_id,
+        lambda seen: supply_receipt(
+            member.tenant, member.actor, effect_id, seen, _receipt(request), reason=draft_of(request)
+        ),
+    )
+
+
+@require_POST
+@members_only
+def verify(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
+    """Have the verifier look at what a receipt says was done."""
+    try:
+        verify_effect(member.tenant, member.actor, effect_id)
+    except Conflict as conflict:
+        return _show(request, member, _found(member, effect_id), problem=conflict.message, status=409)
+    return redirect("effect", effect_id)
+
+
+@require_POST
+@members_only
+def abandon(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
+    """Give the whole session up; the effect stays uncertain until evidence comes."""
+    found = _found(member, effect_id)
+    try:
+        abandon_session(member.tenant, member.actor, found.session.session_id, reason=draft_of(request))
+    except (InvalidRequest, Conflict) as problem:
+        status = 400 if isinstance(problem, InvalidRequest) else 409
+        return _show(request, member, found, problem=problem.message, draft=draft_of(request), status=status)
+    messages.info(request, "The session was given up. Whether this happened is still not known.")
+    return redirect("session", found.session.session_id)
+
+
+def _settle(request: HttpRequest, member: Member, effect_id: UUID, ask: Any) -> HttpResponse:
+    draft = draft_of(request)
+    try:
+        outcome = ask(_seen(request))
+    except InvalidRequest as problem:
+        return _show(request, member, _found(member, effect_id), problem=problem.message, draft=draft, status=400)
+    except NotPermitted as refusal:
+        return _show(request, member, _found(member, effect_id), problem=refusal.message, draft=draft, status=403)
+    except Conflict as conflict:
+        return _show(request, member, _found(member, effect_id), problem=conflict.message, draft=draft, status=409)
+    said = finding_words(outcome.finding)
+    messages.info(request, f"{said} {outcome.message}".strip() if not outcome.replay else f"Asked before: {said}")
+    return redirect("effect", effect_id)
+
+
+def _show(
+    request: HttpRequest,
+    member: Member,
+    found: EffectRecord,
+    *,
+    problem: str = "",
+    draft: str = "",
+    status: int = 200,
+) -> HttpResponse:
     attempts = attempts_of(found)
+    ways = ways_to_settle(found)
     context = {
         "effect": found,
         "words": effect_words(found),
         "uncertain": found.state in UNCERTAIN,
+        "looks_up": ways.looks_up,
+        "takes_receipts": ways.takes_receipts,
+        "refusal": _refusal(member, found),
         "arguments": rows(found.call.arguments),
         "attempts": [(attempt, rows(attempt.evidence) if attempt.evidence else ()) for attempt in attempts],
         "receipt": rows(found.receipt) if found.receipt else (),
+        "verification": rows(found.verification_evidence) if found.verification_evidence else (),
+        "problem": problem,
+        "draft": draft,
+        "max_receipt": MAX_RECEIPT // 1024,
     }
-    return page(request, member, "review/effect.html", context)
+    return page(request, member, "review/effect.html", context, status)
+
+
+def _found(member: Member, effect_id: UUID) -> EffectRecord:
+    found = find_effect(member.tenant, effect_id)
+    if found is None:
+        raise NotFound("There is no such effect.")
+    return found
+
+
+def _refusal(member: Member, found: EffectRecord) -> str:
+    """Why this person may not settle it; empty if they may."""
+    try:
+        authority.require(member.actor, "reconcile", found)
+    except NotPermitted as refusal:
+        return refusal.message
+    return ""
+
+
+def _seen(request: HttpRequest) -> Seen:
+    revision, dispatch = request.POST.get("revision", ""), request.POST.get("dispatch", "")
+    if not revision.isascii() or not revision.isdecimal() or len(revision) > 9:
+        raise InvalidRequest("The form came without the revision of the effect. Read the page again, then ask.")
+    try:
+        return Seen(int(revision), UUID(dispatch) if dispatch else None)
+    except ValueError:
+        raise InvalidRequest("The form came without the effect's dispatch. Read the page again, then ask.") from None
+
+
+def _receipt(request: HttpRequest) -> dict[str, Any]:
+    upload = request.FILES.get("file")
+    if upload is not None:
+        raw = upload.read(MAX_RECEIPT + 1)
+        text = raw.decode("utf-8", "replace")
+    else:
+        text = request.POST.get("receipt", "")
+    if len(text.encode("utf-8", "replace")) > MAX_RECEIPT:
+        raise InvalidRequest(f"A receipt has at most {MAX_RECEIPT // 1024} KiB.")
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("The receipt is not JSON. Paste it as the receiving system gave it.") from None
+    if not isinstance(parsed, dict):
+        raise InvalidRequest("A receipt is one JSON object.")
+    return parsed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import authority, registry
-from ..contracts import Actor, Agent, Finding
+from ..contracts import Actor, Agent, Finding, Reconciler
 from ..contracts.reconciler import MAX_RECEIPT
 from ..core import adapters, canonical, receipted, reconciliation
 from ..core.reconciliation import Admitted, Reconciled, Request
@@ -22,6 +22,20 @@ class Seen:
 
     revision: int
     dispatch_id: uuid.UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What this deployment has to settle an effect with."""
+
+    looks_up: bool
+    takes_receipts: bool
+
+
+def ways_to_settle(effect: EffectRecord) -> Ways:
+    tool = adapters.tool_of(registry.find_agent(effect.session.agent), effect.call)
+    kind = type(tool.reconciler) if tool is not None and tool.reconciler is not None else Reconciler
+    return Ways(kind.lookup is not Reconciler.lookup, kind.validate_receipt is not Reconciler.validate_receipt)
 
 
 def look_up_effect(tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: Seen, *, reason: str) -> Reconciled:

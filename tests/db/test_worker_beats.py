@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
 
 from cayu_runtime.core import clock
 from cayu_runtime.models import Session, Worker
-from cayu_runtime.selectors.worker import recent_workers
+from cayu_runtime.selectors.worker import is_known_to_be_gone, recent_workers
 from cayu_runtime.worker import sweeper
 from cayu_runtime.worker.beats import Beat, worker_name
-from cayu_runtime.worker.sweeper import Sweeper, SweepThread, find_strays, record_beats
+from cayu_runtime.worker.sweeper import Sweeper, SweepThread, find_strays, place, record_beats
 from tests import rows
 
 pytestmark = pytest.mark.django_db
+NO_PROCESS = 2**22 + 1
 LONG = sweeper.LONG_SECONDS + 1
 
 
@@ -46,19 +47,49 @@ def test_many_are_one_statement(django_assert_max_num_queries) -> None:
     assert Worker.objects.count() == 8
 
 
-def test_who_is_gone_is_removed_and_what_a_killed_supervisor_left_is_forgotten_in_a_day() -> None:
+def test_who_is_gone_is_known_to_be_and_what_ended_long_ago_is_forgotten() -> None:
     one, other = uuid4(), uuid4()
     thread = SweepThread(Sweeper())
     thread.sweeper.beats = {one: Beat(1), other: Beat(2)}
     thread.turn()
     thread.sweeper.beats = {other: Beat(2)}
     thread.turn()
-    assert [worker.id for worker in Worker.objects.all()] == [other]
-    left = rows.worker(beat_at=clock.now() - timedelta(hours=25))
-    rows.worker(beat_at=clock.now() - timedelta(hours=23))
+    assert Worker.objects.get(pk=one).ended_at is not None
+    assert Worker.objects.get(pk=other).ended_at is None
+    left = rows.worker(beat_at=clock.now() - timedelta(days=31))
+    rows.worker(beat_at=clock.now() - timedelta(days=29))
     thread.turn()
-    assert Worker.objects.count() == 2
+    assert Worker.objects.count() == 3
     assert not Worker.objects.filter(pk=left.pk).exists()
+
+
+def test_of_a_killed_supervisors_workers_only_those_without_a_process_are_gone() -> None:
+    host = worker_name(1).partition(":")[0]
+    lives = rows.worker(host=host, place=place(), pid=os.getpid())
+    died = rows.worker(host=host, place=place(), pid=NO_PROCESS)
+    elsewhere = rows.worker(host=host, place="another/1", pid=NO_PROCESS)
+    thread = SweepThread(Sweeper())
+    thread.sweeper.beats = {uuid4(): Beat(os.getpid())}
+    thread.turn()
+    assert [row.ended_at is not None for row in fresh(lives, died, elsewhere)] == [False, True, False]
+
+
+def fresh(*workers: Worker) -> list[Worker]:
+    for worker in workers:
+        worker.refresh_from_db()
+    return list(workers)
+
+
+@pytest.mark.parametrize(
+    "started, ended, known",
+    [(rows.NOW, None, False), (rows.NOW, rows.LATER, True), (rows.LATER + timedelta(days=1), None, True)],
+    ids=["lives", "was seen to end", "another has its number"],
+)
+def test_a_worker_is_known_to_be_gone(started: datetime, ended: datetime | None, known: bool) -> None:
+    rows.worker(host="there", pid=5, started_at=started, ended_at=ended)
+    assert is_known_to_be_gone("there:5", rows.NOW + timedelta(seconds=1)) is known
+    assert not is_known_to_be_gone("elsewhere:5", rows.NOW)
+    assert not is_known_to_be_gone("worker-1", rows.NOW)
 
 
 def test_recent_are_those_that_were_heard_and_take_work() -> None:

@@ -64,14 +64,19 @@ def test_a_lost_answer_is_found_in_a_real_ledger_process(db: Path) -> None:
     assert look_up(inquiry(process.url)).finding is Finding.UNAVAILABLE
 
 
-def test_a_lost_request_is_absent_and_barred_only_when_the_ledger_bars_it(client: httpx.Client, url: str) -> None:
+def test_a_lost_request_is_absent_and_barred_so_that_it_books_nothing_later(client: httpx.Client, url: str) -> None:
     with pytest.raises(httpx.TransportError):
         book(client, KEY, fault="drop_before_commit")
-    found = look_up(inquiry(url))
-    assert (found.finding, found.barred) == (Finding.ABSENT, False)
-    client.post("/bars", json={"idempotency_key": KEY})
-    found = look_up(inquiry(url))
-    assert (found.finding, found.barred) == (Finding.ABSENT, True)
+    for _ in range(2):
+        found = look_up(inquiry(url))
+        assert (found.finding, found.barred) == (Finding.ABSENT, True)
+    assert book(client, KEY).status_code == 410
+
+
+def test_who_judges_a_receipt_bars_nothing(client: httpx.Client, url: str) -> None:
+    judged = LedgerReconciler().validate_receipt({"refund_id": "r-1"}, inquiry(url))
+    assert judged.finding is Finding.CONFLICT
+    assert book(client, KEY).status_code == 201
 
 
 def test_an_amount_is_compared_as_a_number(client: httpx.Client, url: str) -> None:
