@@ -74,6 +74,12 @@ class ProposalConflict(Conflict):
     code = "proposal_conflict"
 
 
+class StaleTool(Conflict):
+    """The tool, its schema or its policy changed since this was asked: the approval is void, nothing runs."""
+
+    code = "stale_tool"
+
+
 class HeldAction(Conflict):
     """An equal action is uncertain. `details["held_by"]` is its effect, which must be settled first."""
 

@@ -64,6 +64,7 @@ class RefundOrder(Tool):
         timeout=30,
         verb="Refund order",
         target="order_id",
+        identified_by=("order_id", "amount"),
     )
     reconciler = LedgerReconciler()
 

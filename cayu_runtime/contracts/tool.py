@@ -45,7 +45,9 @@ class ToolSpec:
 
     `version` is part of what an approval is bound to: raise it when the behaviour changes. `timeout` is in seconds.
     `verb` and `target` speak to the approver: `verb` is a phrase ("Refund an order"), `target` names the argument
-    that says on what. `replay` lets recovery run an IDEMPOTENT tool once more under the same key.
+    that says on what. `replay` lets recovery run an IDEMPOTENT tool once more under the same key. `identified_by` names
+    the arguments that say what is done (order and amount, but not the reason): two calls that agree in them are the
+    same action to the rules of repetition, however they are worded. Without it all arguments count.
 
     `requires` names the resources without which the tool can't begin; where the agent lacks one, the call fails before
     anything is dispatched. `verifies` names the tool whose effects this NONE tool checks by a fresh read; its result
@@ -69,6 +71,7 @@ class ToolSpec:
     requires: tuple[str, ...] = ()
     verifies: str = ""
     operation: str = ""
+    identified_by: tuple[str, ...] = ()
     takes_secrets: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -80,8 +83,9 @@ class ToolSpec:
             raise ValueError(f"Tool {self.name!r}: a timeout is more than 0 and at most {MAX_TIMEOUT} seconds.")
         if self.verifies and self.effect is not ToolEffect.NONE:
             raise ValueError(f"Tool {self.name!r}: only a tool without effect (NONE) verifies another one.")
-        if isinstance(self.requires, str):
-            raise ValueError(f"Tool {self.name!r}: `requires` is a tuple of names, not one string.")
+        for name, given in (("requires", self.requires), ("identified_by", self.identified_by)):
+            if isinstance(given, str):
+                raise ValueError(f"Tool {self.name!r}: `{name}` is a tuple of names, not one string.")
         if MARK in json.dumps(self.input_schema, default=str):
             try:
                 object.__setattr__(self, "input_schema", with_references(self.input_schema))
@@ -235,6 +239,7 @@ def tool(
     requires: tuple[str, ...] = (),
     verifies: str = "",
     operation: str = "",
+    identified_by: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function. The schema comes from its type hints, the description from its docstring.
 
@@ -273,6 +278,7 @@ def tool(
             requires=requires,
             verifies=verifies,
             operation=operation,
+            identified_by=identified_by,
         )
         made = FunctionTool(spec, function, arguments, takes_ctx)
         made.reconciler, made.verifier = reconciler, verifier

@@ -24,8 +24,12 @@ log = structlog.get_logger(__name__)
 
 def announce(tenant: UUID, session: UUID, seq: int) -> None:
     """Tell listeners soon that this session's events go up to `seq`. Never fails, never waits for the database."""
-    if connection.vendor == "postgresql":
+    if connection.vendor != "postgresql":
+        return
+    try:
         _announcer(os.getpid()).tell(tenant, session, seq)
+    except RuntimeError as error:  # no thread could be started
+        log.warning("announcement.lost", error=str(error), count=1)
 
 
 class _Announcer:

@@ -10,11 +10,21 @@ from datetime import datetime
 from uuid import UUID
 
 from ..contracts import Actor
-from ..errors import AlreadyDecided, ApprovalExpired, Conflict, DigestMismatch, HeldAction, NotFound, StaleVersion
-from ..models import Approval, Decision, EffectRecord
+from ..errors import (
+    AlreadyDecided,
+    ApprovalExpired,
+    Conflict,
+    DigestMismatch,
+    HeldAction,
+    NotFound,
+    StaleTool,
+    StaleVersion,
+)
+from ..models import Approval, Decision, EffectRecord, ToolCall
 from . import edits, ids, repetition, results, reviewed
 from .edits import Edited
-from .endings import OpenRound, abandon_effect
+from .endings import STALE, OpenRound, abandon_effect, block_call
+from .judgement import Registered
 from .routing import load_round, place_session, settle_round
 from .states import LEASED
 from .transitions import Change, transition
@@ -47,8 +57,19 @@ class Decided:
     replay: bool
 
 
-def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor: Actor) -> Decided | Conflict:
-    """Record one decision. Exactly one effective decision per approval; everybody else gets a Conflict naming it."""
+def decide(
+    session: UUID,
+    tenant: UUID,
+    approval_id: UUID,
+    answer: Answer,
+    actor: Actor,
+    registered: Registered | None = None,
+) -> Decided | Conflict:
+    """Record one decision. Exactly one effective decision per approval; everybody else gets a Conflict naming it.
+
+    `registered` is what this process knows of the agent's tools and policy: what changed since it was asked can't be
+    approved any more, and ends here.
+    """
     with transition(session, tenant=tenant) as change:
         work, approval = _find(change, approval_id)
         if work is None or approval.state != "pending":
@@ -61,6 +82,10 @@ def decide(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
             return DigestMismatch(
                 "The digest is not that of the request. Decide from the page or the API's own record."
             )
+        if answer.verdict == "approve" and registered is not None and not registered.fits(approval.call):
+            block_call(change, approval.call, work.effects.get(approval.call_id), approval, "stale", STALE)
+            _route(change, work)
+            return StaleTool(STALE)
         obstacle = _obstacle(change, approval) if answer.verdict == "approve" else None
         if obstacle is not None:
             return obstacle
@@ -115,6 +140,15 @@ def _approve(change: Change, work: OpenRound, approval: Approval, decision: Deci
 def _deny(change: Change, work: OpenRound, approval: Approval, decision: Decision) -> None:
     change.move(approval, "denied", decided_at=change.now, decided_by=decision)
     _end_denied(change, work, approval, f"Denied by {decision.actor_name}.", decision)
+    _block_equals(change, work, approval.call)
+
+
+def _block_equals(change: Change, work: OpenRound, denied: ToolCall) -> None:
+    """What was denied does not run under another call of the same round either."""
+    for call in work.calls:
+        if call.action_digest == denied.action_digest and call.state in ("awaiting_approval", "prepared"):
+            effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
+            block_call(change, call, effect, approval, "denied_before", repetition.denied_before(denied.result or {}))
 
 
 def _end_denied(change: Change, work: OpenRound, approval: Approval, said: str, decision: Decision) -> None:

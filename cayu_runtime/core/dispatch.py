@@ -18,7 +18,7 @@ from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
 from . import attachments, canonical, ids, judgement, repetition, results, reviewed
 from .decisions import close_expired
-from .endings import OpenRound, abandon_effect, mark_unknown
+from .endings import STALE, OpenRound, block_call, fail_lost, mark_unknown
 from .lease import Lease
 from .perform import Ambiguous, Done, NotDone, Outcome
 from .routing import route
@@ -26,11 +26,9 @@ from .states import CLOSED_CALL
 from .transitions import Change, transition
 from .verification import record_verification
 
-PAUSED_SECONDS = 30.0
+PAUSED, PAUSED_SECONDS = "dispatch_paused", 30.0
+IN_FLIGHT, IN_FLIGHT_SECONDS = "equal_in_flight", 5.0
 MAX_RUNS = 2
-STALE = (
-    "The tool, its policy or the call's content changed since it was authorised. Nothing was done; propose it again."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def record_intent(
     """
     effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
     with transition(lease.session, fence=lease.fence) as change:
-        tool = tool if reviewed.may_use(call) else None
+        tool = tool if reviewed.may_use(change, call) else None
         if change.session.state != "interrupting" and _may_begin(change, call, tool, effect, approval, refusal):
             assert tool is not None  # _may_begin refuses a call whose tool is gone or which is not what was reviewed
             dispatch = _dispatch(change, lease, call, tool, effect, dispatch_id, until)
@@ -70,7 +68,7 @@ def record_intent(
             reviewed.use(change, call)
             return Intent(dispatch, goes_on=True)
         if call.state == "prepared" and change.session.state == "running":
-            change.session_to("pending", runnable_at=change.now + timedelta(seconds=PAUSED_SECONDS))
+            _wait(change, call)
         else:
             route(change, work)
         return Intent(None, change.session.state == "running")
@@ -91,24 +89,41 @@ def _may_begin(
             close_expired(change, approval, effect)
             return False
     if tool is None or not _is_what_was_authorised(change, call, effect, approval):
-        _block(change, call, effect, approval, "stale", STALE)
+        block_call(change, call, effect, approval, "stale", STALE)
         return False
     if refusal:
-        _block(change, call, effect, approval, "policy", refusal)
+        block_call(change, call, effect, approval, "policy", refusal)
         return False
-    any_pause, uncertain = repetition.before_dispatch(change, call)
-    if uncertain is not None and call.effect_class == ToolEffect.EXTERNAL:
-        _block(change, call, effect, approval, "linked", repetition.LINKED)
+    found = repetition.before_dispatch(change, call)
+    external = call.effect_class == ToolEffect.EXTERNAL
+    if found.uncertain is not None and external:
+        block_call(change, call, effect, approval, "linked", repetition.LINKED)
         return False
-    pause = pause_of(change.session.tenant_id, call.tool, change.session.agent) if any_pause else None
-    if pause is None:
-        if uncertain is not None and effect is not None and not effect.dispatches:
-            repetition.link(change, effect, uncertain)
-        return True
-    if call.reason != "dispatch_paused":
-        change.update(call, reason="dispatch_paused")
+    if _is_paused(change, call, found):
+        return False
+    if found.in_flight and external:
+        if call.reason != IN_FLIGHT:
+            change.update(call, reason=IN_FLIGHT)
+            change.event("tool.call.held", call=call, reason="An equal action is being carried out.")
+        return False
+    if found.uncertain is not None and effect is not None and not effect.dispatches:
+        repetition.link(change, effect, found.uncertain)
+    return True
+
+
+def _is_paused(change: Change, call: ToolCall, found: repetition.Before) -> bool:
+    """Whether the kill switch holds this call back. It stays as it is, and says so."""
+    pause = pause_of(change.session.tenant_id, call.tool, change.session.agent) if found.paused else None
+    if pause is not None and call.reason != PAUSED:
+        change.update(call, reason=PAUSED)
         change.event("tool.call.paused", call=call, reason=pause.reason, by=pause.created_by)
-    return False
+    return pause is not None
+
+
+def _wait(change: Change, call: ToolCall) -> None:
+    """Give the session back until it is worth looking again."""
+    seconds = IN_FLIGHT_SECONDS if call.reason == IN_FLIGHT else PAUSED_SECONDS
+    change.session_to("pending", runnable_at=change.now + timedelta(seconds=seconds))
 
 
 def _dispatch(
@@ -145,16 +160,28 @@ def may_replay(call: ToolCall, tool: Tool | None) -> bool:
     return call.effect_class == ToolEffect.IDEMPOTENT and call.runs < MAX_RUNS and tool is not None and tool.spec.replay
 
 
-def record_replay(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool, why: Ambiguous) -> Intent:
-    """T3 for the one replay of an ambiguous IDEMPOTENT call: same key and arguments, a new dispatch."""
-    effect = work.effects[call.id]
+def record_replay(lease: Lease, work: OpenRound, call: ToolCall, tool: Tool, why: Ambiguous, refusal: str) -> Intent:
+    """T3 for a call that runs once more: an ambiguous IDEMPOTENT one under its key, a gated NONE one of a lost worker.
+
+    What holds for a first run holds for this one: the kill switch, the recorded digests, the policy of now. One that
+    may not begin again ends as what its first run left.
+    """
+    effect = work.effects.get(call.id)
     until = time.monotonic() + tool.spec.timeout
     with transition(lease.session, fence=lease.fence) as change:
-        if change.session.state == "interrupting":
-            close_call(change, call, effect, why)
+        stopped = change.session.state == "interrupting"
+        if stopped or refusal or not _has_its_digests(change, call, effect):
+            if effect is None:
+                fail_lost(change, call)
+            else:
+                close_call(change, call, effect, why)
             route(change, work)
+            return Intent(None, change.session.state == "running")
+        if _is_paused(change, call, repetition.before_dispatch(change, call)):
+            _wait(change, call)
             return Intent(None, goes_on=False)
-        change.close_attempt(effect, "superseded", {"outcome": "ambiguous", **why.evidence})
+        if effect is not None:
+            change.close_attempt(effect, "superseded", {"outcome": "ambiguous", **why.evidence})
         return Intent(_dispatch(change, lease, call, tool, effect, ids.new_id(), until, replayed=True), goes_on=True)
 
 
@@ -187,6 +214,14 @@ def _is_what_was_authorised(
     change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None
 ) -> bool:
     """Whether what is about to run has the recorded digests, and a gated call its live approval of them."""
+    if not _has_its_digests(change, call, effect):
+        return False
+    if call.decision != PolicyDecision.REQUIRE_APPROVAL:
+        return True
+    return approval is not None and approval.state == "approved" and approval.intent_digest == call.intent_digest
+
+
+def _has_its_digests(change: Change, call: ToolCall, effect: EffectRecord | None) -> bool:
     _, intent = judgement.action_digests(
         change.session.tenant_id,
         call.tool,
@@ -196,25 +231,7 @@ def _is_what_was_authorised(
         call.target,
         call.operation_id,
     )
-    if intent != call.intent_digest or (effect is not None and effect.intent_digest != intent):
-        return False
-    if call.decision != PolicyDecision.REQUIRE_APPROVAL:
-        return True
-    return approval is not None and approval.state == "approved" and approval.intent_digest == intent
-
-
-def _block(
-    change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None, reason: str, why: str
-) -> None:
-    if approval is not None:
-        change.move(approval, "void", reason=results.clean_text(why, 500))
-        change.event("tool.call.approval_void", call=call, approval=str(approval.id), reason=why)
-    if effect is not None:
-        abandon_effect(change, effect)
-    result = results.call_result("blocked", executed=False, reason=why)
-    change.move(call, "blocked", reason=reason, result=result)
-    change.event("tool.call.blocked", call=call, reason=reason, why=why)
-    reviewed.withdraw_proposal(change, call, why)
+    return intent == call.intent_digest and (effect is None or effect.intent_digest == intent)
 
 
 def context_for(

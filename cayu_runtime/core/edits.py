@@ -47,12 +47,20 @@ def judge_edit(agent: Agent | None, session: Session, approval: Approval, argume
         effective = judgement.effective_arguments(tool, arguments)
     except (InvalidArguments, NotCanonical) as error:
         raise InvalidRequest(f"These arguments do not fit the tool: {error}") from None
-    refusal = judgement.refusal_of_edit(agent, session, tool, effective) if approval.state == "pending" else ""
-    if refusal:
-        raise InvalidRequest(f"The policy refuses these arguments: {refusal}")
+    if approval.state == "pending":
+        refusal = judgement.refusal_of_edit(agent, session, tool, effective, approval)
+        if refusal:
+            raise InvalidRequest(f"The policy refuses these arguments: {refusal}")
     target = judgement.target_of(tool, effective)
     action, intent = judgement.action_digests(
-        call.tenant_id, call.tool, call.tool_version, call.effect_class, effective, target, call.operation_id
+        call.tenant_id,
+        call.tool,
+        call.tool_version,
+        call.effect_class,
+        effective,
+        target,
+        call.operation_id,
+        judgement.identifying(tool, effective),
     )
     return Edited(effective, target, action, intent)
 

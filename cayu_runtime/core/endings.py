@@ -12,6 +12,9 @@ from .perform import Ambiguous
 from .reviewed import withdraw_proposal
 from .transitions import Change
 
+STALE = (
+    "The tool, its policy or the call's content changed since it was authorised. Nothing was done; propose it again."
+)
 STOPPED = {"classification": "stopped", "message": "The session was stopped while the tool may have been running."}
 
 
@@ -105,6 +108,21 @@ def withdraw(change: Change, work: OpenRound, *, why: str = "The session was sto
         if effect is not None:
             abandon_effect(change, effect)
         withdraw_proposal(change, call, why)
+
+
+def block_call(
+    change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None, reason: str, why: str
+) -> None:
+    """Refuse a call that has not begun, with what belongs to it; the agent is told why."""
+    if approval is not None:
+        change.move(approval, "void", reason=results.clean_text(why, 500))
+        change.event("tool.call.approval_void", call=call, approval=str(approval.id), reason=why)
+    if effect is not None:
+        abandon_effect(change, effect)
+    result = results.call_result("blocked", executed=False, reason=why)
+    change.move(call, "blocked", reason=reason, result=result)
+    change.event("tool.call.blocked", call=call, reason=reason, why=why)
+    withdraw_proposal(change, call, why)
 
 
 def abandon_effect(change: Change, effect: EffectRecord) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from .. import registry
-from ..contracts import Agent
+from ..contracts import Agent, ModelError
 from ..errors import Fenced, LostRace
 from ..models import Message, Session
 from . import backoff, execution, hints, model
@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 
 SLICE_SECONDS = 60.0
 POLICY_SECONDS = 30.0
+# Another worker may know it: a newer build, while an older one leaves.
+UNKNOWN_AGENT_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -88,8 +90,9 @@ def _go_on(claimed: Claim, keeper: Keeper, should_yield: Callable[[], bool]) -> 
             return
         work = None if work.round.state == "settled" else work
     if agent is None:
-        text = f"Agent {session.agent!r} is not registered in this deployment."
-        stop_session(lease, "model_unavailable", "model.error", error="UnknownAgent", message=text)
+        text = f"Agent {session.agent!r} is not registered in this worker."
+        error = ModelError("unknown_agent", text, retryable=True, retry_after=UNKNOWN_AGENT_SECONDS)
+        backoff.record_failure(lease, model.ModelFailed([(session.agent, error)]))
         return
     run = Run(lease, keeper, session, agent, work)
     until = time.monotonic() + SLICE_SECONDS

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -179,12 +178,10 @@ def _run_again(
     effect = work.effects.get(call.id)
     if tool is None:
         return _settle_surely(lease, work, [(call, TOOL_GONE)], None)
-    if effect is None:
-        ctx = replace(context_for(agent, session, call, None, None, tool.spec.timeout), replayed=True)
-        return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)
-    if not may_replay(call, tool):
+    if effect is not None and not may_replay(call, tool):
         return _settle_surely(lease, work, [(call, WORKER_LOST)], None)
-    intent = record_replay(lease, work, call, tool, work.doubts.get(call.id, WORKER_LOST if call.lost else GIVEN_BACK))
+    why = work.doubts.get(call.id, WORKER_LOST if call.lost else GIVEN_BACK)
+    intent = record_replay(lease, work, call, tool, why, refusal_of(agent, session, tool, call))
     if intent.dispatch is None:
         return intent.goes_on
     return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)

@@ -9,7 +9,7 @@ import asyncio
 import copy
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -28,7 +28,7 @@ from ..contracts import (
     Tool,
     ToolEffect,
 )
-from ..models import Session, ToolCall
+from ..models import Approval, Session, ToolCall
 from . import canonical, secrets
 from .canonical import NotCanonical
 
@@ -161,17 +161,33 @@ def identity_of(agent: Agent) -> PolicyIdentity:
     return identity
 
 
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a process knows of an agent's tools and policy; rows are compared with it inside a transaction."""
+
+    tools: Mapping[str, tuple[str, str, bytes]]
+    policy: bytes
+
+    def fits(self, call: ToolCall) -> bool:
+        """Whether the call was judged by just these: version, effect class and schema of its tool, and the policy."""
+        judged = (call.tool_version, call.effect_class, call.schema_digest)
+        return self.tools.get(call.tool) == judged and self.policy == call.policy_digest
+
+
+def registered(agent: Agent, tools: Iterable[Tool] | None = None) -> Registered:
+    """Of all tools of an agent, or of these."""
+    listed = agent.tools if tools is None else tools
+    known = {t.spec.name: (t.spec.version, t.spec.effect.value, schema_digest(t)) for t in listed}
+    return Registered(known, policy_digest(identity_of(agent)))
+
+
 def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
     """The registered tool of a call, if it and the policy are those that the call was judged by.
 
     Same version, schema and effect class; same name, version and parameters of the policy.
     """
     tool = next((t for t in agent.tools if t.spec.name == call.tool), None)
-    if tool is None or tool.spec.version != call.tool_version or tool.spec.effect.value != call.effect_class:
-        return None
-    if schema_digest(tool) != call.schema_digest:
-        return None
-    return tool if policy_digest(identity_of(agent)) == call.policy_digest else None
+    return tool if tool is not None and registered(agent, [tool]).fits(call) else None
 
 
 def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall) -> str:
@@ -184,10 +200,27 @@ def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall) -> st
     return ""
 
 
-def refusal_of_edit(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> str:
-    """Why the policy denies a call with these arguments, empty if it does not."""
+def refusal_of_edit(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any], approval: Approval) -> str:
+    """Why these arguments can't be approved under what was asked for, empty if they can.
+
+    The policy is asked as if the agent had proposed them. Whatever it wants beyond what this approval has (a second
+    person, a shorter time, a proposal, no edit at all) is not got around by an edit.
+    """
     _, answer = _ask(agent, session, tool, arguments)
-    return (answer.reason or "It denies them.") if answer.decision is PolicyDecision.DENY else ""
+    if answer.decision is PolicyDecision.DENY:
+        return answer.reason or "It denies them."
+    if answer.decision is PolicyDecision.ALLOW:
+        return ""
+    again = "The agent must propose them itself."
+    four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
+    if four_eyes and not approval.four_eyes:
+        return f"They need a second person, and this request does not. {again}"
+    if answer.reviewed is not None or not answer.editable:
+        return f"They may not come from an edit. {again}"
+    length = approval.expires_at - approval.created_at
+    if (answer.expires_in or DEFAULT_APPROVAL_SECONDS) < length.total_seconds():
+        return f"They may wait for a shorter time than this request. {again}"
+    return ""
 
 
 def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> tuple[PolicyIdentity, PolicyResult]:
@@ -288,16 +321,28 @@ def target_of(tool: Tool | None, arguments: Any) -> str:
     return canonical.bounded(canonical.storable_key(value if isinstance(value, str) else str(value)), 200)
 
 
+def identifying(tool: Tool | None, arguments: Any, *, reviewed: bool = False) -> Any:
+    """The arguments that say what is done: those that the tool names, else all. Another `action_id` of a reviewed
+    action is no other action.
+    """
+    if not isinstance(arguments, Mapping):
+        return arguments
+    named = tool.spec.identified_by if tool is not None else ()
+    said = {name: arguments[name] for name in named if name in arguments} if named else dict(arguments)
+    if reviewed:
+        said.pop("action_id", None)
+    return said
+
+
 def action_digests(
-    tenant: Any, tool: str, version: str, effect: str, arguments: Any, target: str, operation: str
+    tenant: Any, tool: str, version: str, effect: str, arguments: Any, target: str, operation: str, identity: Any = None
 ) -> tuple[bytes, bytes]:
-    """(action_digest, intent_digest): the same action, and the same action under one operation (DESIGN §5)."""
-    action = {
-        "tenant": str(tenant),
-        "tool": tool,
-        "tool_version": version,
-        "effect": effect,
-        "arguments": arguments,
-        "target": target,
-    }
-    return canonical.digest(action), canonical.digest({**action, "operation_id": operation})
+    """(action_digest, intent_digest): what is the same action, and what exactly is authorised (DESIGN §5).
+
+    The intent is everything: version, all arguments, the operation. The action is what is done, by the arguments that
+    identify it (`identity`, else all): a new version of the tool or another wording does not make it another one.
+    """
+    done = {"tenant": str(tenant), "tool": tool, "effect": effect, "target": target}
+    action = {**done, "arguments": arguments if identity is None else identity}
+    intent = {**done, "tool_version": version, "arguments": arguments, "operation_id": operation}
+    return canonical.digest(action), canonical.digest(intent)

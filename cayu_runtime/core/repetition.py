@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from ..contracts import ToolEffect
-from ..models import DispatchPause, EffectRecord, Message, ToolCall
+from ..models import DispatchPause, EffectRecord, Message, Session, ToolCall
 from .statements import fetch, prepared
 from .transitions import Change
 
@@ -45,18 +45,18 @@ def repeats_of(change: Change, calls: Sequence[ToolCall]) -> Repeats:
     marks = ", ".join(["%s"] * len(digests))
     session = prepared(ToolCall, "session", change.session.id)
     sql = f"""
-        SELECT e.action_digest, e.id, e.idempotency_key, NULL FROM {_uncertain(marks)}
+        SELECT e.action_digest, e.id, e.idempotency_key, NULL, {LIVES} FROM {_equals(marks)}
         UNION ALL
-        SELECT c.action_digest, c.id, NULL, c.result FROM {ToolCall._meta.db_table} c
+        SELECT c.action_digest, c.id, NULL, c.result, 0 FROM {ToolCall._meta.db_table} c
         WHERE c.session_id = %s AND c.state = 'denied' AND c.action_digest IN ({marks}) AND c.finished_at > (
             SELECT max(m.created_at) FROM {Message._meta.db_table} m WHERE m.session_id = %s AND m.role = 'user')
     """  # noqa: S608  names come from the models
-    tenant = prepared(EffectRecord, "tenant", change.session.tenant_id)
-    for digest, row, key, result in fetch(sql, [tenant, *digests, session, *digests, session]):
-        if result is None:
-            found.uncertain[bytes(digest)] = Uncertain(_uuid(row), key)
-        else:
+    values = [*_moment(change), *_whose(change), *digests, session, *digests, session]
+    for digest, row, key, result, lives in fetch(sql, values):
+        if result is not None:
             found.denied[bytes(digest)] = json.loads(result)
+        elif not lives:
+            found.uncertain[bytes(digest)] = Uncertain(_uuid(row), key)
     return found
 
 
@@ -75,21 +75,31 @@ def held_by(change: Change, call: ToolCall) -> EffectRecord | None:
     return EffectRecord.objects.get(pk=found.effect) if found else None
 
 
-def before_dispatch(change: Change, call: ToolCall) -> tuple[bool, Uncertain | None]:
-    """In one statement: does a pause of anything stand, and is an action equal to this one uncertain."""
+@dataclass(slots=True)
+class Before:
+    """What stands in the way of a dispatch: a pause of anything, an equal action that is uncertain, or under way."""
+
+    paused: bool = False
+    uncertain: Uncertain | None = None
+    in_flight: bool = False
+
+
+def before_dispatch(change: Change, call: ToolCall) -> Before:
+    """T3, in one statement."""
     sql = f"""
-        SELECT NULL, NULL FROM (SELECT 1 FROM {DispatchPause._meta.db_table} LIMIT 1) p
+        SELECT NULL, NULL, NULL FROM (SELECT 1 FROM {DispatchPause._meta.db_table} LIMIT 1) p
         UNION ALL
-        SELECT e.id, e.idempotency_key FROM {_uncertain("%s")}
+        SELECT e.id, e.idempotency_key, {LIVES} FROM {_equals("%s")}
     """  # noqa: S608
-    paused, uncertain = False, None
-    tenant = prepared(EffectRecord, "tenant", change.session.tenant_id)
-    for row, key in fetch(sql, [tenant, call.action_digest]):
+    found = Before()
+    for row, key, lives in fetch(sql, [*_moment(change), *_whose(change), call.action_digest]):
         if row is None:
-            paused = True
+            found.paused = True
+        elif lives:
+            found.in_flight = True
         else:
-            uncertain = Uncertain(_uuid(row), key)
-    return paused, uncertain
+            found.uncertain = Uncertain(_uuid(row), key)
+    return found
 
 
 def link(change: Change, effect: EffectRecord, uncertain: Uncertain) -> None:
@@ -98,11 +108,28 @@ def link(change: Change, effect: EffectRecord, uncertain: Uncertain) -> None:
     change.update(effect, idempotency_key=uncertain.idempotency_key, linked_to=first)
 
 
-def _uncertain(marks: str) -> str:
-    """Uncertain effects with these digests. The negation says nothing new, but it is the condition of the index."""
-    return f"""{EffectRecord._meta.db_table} e WHERE e.tenant_id = %s AND e.action_digest IN ({marks})
-        AND e.state IN ('outcome_unknown', 'manual_review') AND NOT (e.state IN ('completed', 'rejected', 'abandoned'))
-        AND e.abandoned_at IS NULL"""
+LIVES = "CASE WHEN e.state = 'intent_recorded' AND s.lease_until > %s THEN 1 ELSE 0 END"
+"""Whether an equal action is under way in the hands of a worker that holds its session. If not, it is uncertain."""
+
+
+def _equals(marks: str) -> str:
+    """Effects with these digests of which nobody knows the outcome, or that another session has under way.
+
+    The negation says nothing new, but it is the condition of the index.
+    """
+    return f"""{EffectRecord._meta.db_table} e JOIN {Session._meta.db_table} s ON s.id = e.session_id
+        WHERE e.tenant_id = %s AND (e.state <> 'intent_recorded' OR e.session_id <> %s) AND e.action_digest IN ({marks})
+        AND e.state IN ('outcome_unknown', 'manual_review', 'intent_recorded')
+        AND NOT (e.state IN ('completed', 'rejected', 'abandoned')) AND e.abandoned_at IS NULL"""
+
+
+def _moment(change: Change) -> list[Any]:
+    return [prepared(Session, "lease_until", change.now)]
+
+
+def _whose(change: Change) -> list[Any]:
+    tenant = prepared(EffectRecord, "tenant", change.session.tenant_id)
+    return [tenant, prepared(EffectRecord, "session", change.session.id)]
 
 
 def _uuid(value: Any) -> UUID:

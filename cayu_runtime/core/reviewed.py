@@ -177,9 +177,13 @@ def _unchanged(call: ToolCall, proposal: Proposal) -> bool:
     return same_action and digest == proposal.fields_digest == canonical.digest(call.arguments)
 
 
-def may_use(call: ToolCall) -> bool:
-    """T3: whether what is dispatched still is what was reviewed."""
-    return call.proposal is None or not problem_of(call, call.proposal)
+def may_use(change: Change, call: ToolCall) -> bool:
+    """T3: whether what is dispatched still is what was reviewed, and its time is not over."""
+    proposal = call.proposal
+    if proposal is None:
+        return True
+    over = proposal.state == "open" and proposal.expires_at <= change.now
+    return not over and not problem_of(call, proposal)
 
 
 def use(change: Change, call: ToolCall) -> None:

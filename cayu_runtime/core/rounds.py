@@ -103,7 +103,14 @@ def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall,
     else:
         operation = ids.operation_id(session.tenant_id, session.id, row.position, judged.proposed.call_id)
     action, intent = judgement.action_digests(
-        session.tenant_id, name, version, judged.effect.value, judged.arguments, target, operation
+        session.tenant_id,
+        name,
+        version,
+        judged.effect.value,
+        judged.arguments,
+        target,
+        operation,
+        judgement.identifying(tool, judged.arguments, reviewed=proposal is not None),
     )
     call = ToolCall(
         id=ids.new_id(),

@@ -9,6 +9,7 @@ from .. import authority, registry
 from ..contracts import Actor
 from ..core import decisions, edits
 from ..core.decisions import Answer, Decided
+from ..core.judgement import registered
 from ..core.results import visible
 from ..core.statements import find
 from ..errors import Conflict, InvalidRequest, NotFound
@@ -45,7 +46,9 @@ def decide_approval(
         if verdict != "approve":
             raise InvalidRequest("Only what is approved can be edited. Deny it without arguments.")
         answer = replace(answer, edited=_edited(approval, answer, arguments))
-    return _recorded(decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor))
+    agent = registry.find_agent(approval.agent)
+    known = registered(agent) if agent is not None and verdict == "approve" else None
+    return _recorded(decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor, known))
 
 
 def revoke_approval(
