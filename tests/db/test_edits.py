@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -110,6 +111,34 @@ def test_what_schema_or_policy_refuse_is_no_edit(machine: Machine, till: Till, a
         machine.decide(approval, "approve", arguments=arguments)
     approval.refresh_from_db()
     assert (approval.state, approval.version, session.state, till.paid) == ("pending", 1, "interrupted", [])
+
+
+class ByAmount(ToolPolicy):
+    """Asks for more, the more it is about."""
+
+    identity = PolicyIdentity("by amount", "1", {})
+    wants: Mapping[int, PolicyResult] = {
+        600: PolicyResult(PolicyDecision.REQUIRE_APPROVAL, four_eyes=True, editable=True),
+        700: PolicyResult(PolicyDecision.REQUIRE_APPROVAL, four_eyes=False, editable=False),
+        800: PolicyResult(PolicyDecision.REQUIRE_APPROVAL, four_eyes=False, editable=True, expires_in=60),
+    }
+
+    def authorize(self, request: PolicyRequest) -> PolicyResult:
+        plain = PolicyResult(PolicyDecision.REQUIRE_APPROVAL, four_eyes=False, editable=True)
+        return self.wants.get(request.arguments["amount"], plain)
+
+
+@pytest.mark.parametrize("amount, says", [(600, "second person"), (700, "not come from an edit"), (800, "shorter")])
+def test_an_edit_does_not_get_round_what_the_policy_asks_for_it(
+    machine: Machine, till: Till, amount: int, says: str
+) -> None:
+    session, approval = waiting(machine, till, ByAmount())
+    with pytest.raises(InvalidRequest, match=says):
+        machine.decide(approval, "approve", machine.alice, arguments={**ASKED, "amount": amount})
+    assert Approval.objects.get(pk=approval.pk).state == "pending"
+    machine.decide(approval, "approve", arguments={**ASKED, "amount": 501})
+    machine.run(session)
+    assert till.paid == [("7", 501)]
 
 
 def test_a_policy_that_does_not_say_so_allows_no_edit(machine: Machine, till: Till) -> None:

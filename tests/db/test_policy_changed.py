@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cayu_runtime import Call, PolicyIdentity, registry
+from cayu_runtime.errors import StaleTool
 from cayu_runtime.models import Approval
 from cayu_runtime.policies import ByTool, Guarded, OneOf, RequireApproval, Strictest
 from tests.machine import Counter, Machine, agent_of
@@ -52,7 +53,8 @@ def test_a_changed_policy_voids_the_approval(
         machine.decide(approval, "approve")
     registry.register_for_test(replace(agent, policy=after()))
     if not decided_first:
-        machine.decide(approval, "approve")
+        with pytest.raises(StaleTool, match="changed since it was authorised"):
+            machine.decide(approval, "approve")
     machine.run(session)
     (call,) = machine.calls(session)
     assert (session.state, tool.count, call.state, call.reason) == ("completed", 0, "blocked", "stale")

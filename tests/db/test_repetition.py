@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
 from cayu_runtime import Call, ToolContext, ToolEffect, ToolResult
-from cayu_runtime.core import canonical
+from cayu_runtime.core import canonical, clock, execution
 from cayu_runtime.core.results import user_message
 from cayu_runtime.core.routing import add_message
 from cayu_runtime.core.transitions import transition
-from cayu_runtime.errors import HeldAction
+from cayu_runtime.errors import Conflict, HeldAction
 from cayu_runtime.models import Approval, EffectRecord, Session, ToolCall
 from tests.machine import Counter, Gate, Machine, agent_of
 
@@ -153,6 +155,120 @@ def test_other_arguments_and_other_tenants_are_not_held(machine: Machine) -> Non
     other, tool_there = Machine(), Counter()
     other.start(agent_of(tool_there, policy=Gate()))
     assert (tool.count, tool_there.count) == (1, 1)
+
+
+# ---- what makes it the same action ----
+
+
+class Refund(Counter):
+    """Order and amount say what is done; the reason does not."""
+
+    def __init__(self, *, version: str = "1", lost: bool = False) -> None:
+        super().__init__("refund", does=lose_answer if lost else None, version=version)
+        self.spec = replace(self.spec, identified_by=("order",))
+
+
+def refund(reason: str, order: str = "7") -> list[list[Call]]:
+    return [[Call("refund", {"order": order, "reason": reason})]]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_another_wording_or_version_is_the_same_action(machine: Machine, version: str) -> None:  # C12
+    machine.start(agent_of(Refund(lost=True), policy=Gate(), rounds=refund("late")))
+    again, other = Refund(version=version), Refund(version=version)
+    session = machine.start(agent_of(again, policy=Gate(), rounds=refund("it came late")))
+    machine.start(agent_of(other, policy=Gate(), rounds=refund("late", order="8")))
+    assert (again.count, other.count) == (0, 1)
+    assert machine.approvals(session)[0].call.held_by is not None
+
+
+def test_another_wording_of_what_was_denied_is_not_asked_again(machine: Machine) -> None:  # A19
+    tool = Refund()
+    rounds = [*refund("late"), *refund("please"), *refund("really")]
+    session = machine.start(agent_of(tool, policy=Gate(refund="require_approval"), rounds=rounds))
+    machine.decide(machine.approvals(session)[0], "deny")
+    machine.run(session)
+    assert [call.reason for call in machine.calls(session)] == ["", "denied_before", "denied_before"]
+    assert session.state == "completed"
+
+
+@pytest.mark.parametrize("first", ["approve", "deny"])
+def test_what_is_denied_does_not_run_under_its_twin_of_the_round(machine: Machine, first: str) -> None:
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=ASK, rounds=[[PAY, PAY]]))
+    one, two = machine.approvals(session)
+    if first == "approve":
+        machine.decide(two, "approve", machine.carol)
+    machine.decide(one, "deny", reason="fraud")
+    if first == "deny":
+        with pytest.raises(Conflict):
+            machine.decide(two, "approve", machine.carol)
+    machine.run(session)
+    assert [(c.state, c.reason) for c in machine.calls(session)] == [("denied", ""), ("blocked", "denied_before")]
+    assert (tool.count, session.state) == (0, "completed")
+
+
+# ---- an equal action that is under way ----
+
+
+def begun(machine: Machine, tool: Counter) -> Session:
+    """A session whose worker was lost after its intent was recorded: nobody has taken it over yet."""
+    session = machine.start(agent_of(tool, policy=Gate()), run=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "perform", dies)
+        with pytest.raises(Dies):
+            machine.run(session)
+    session.refresh_from_db()
+    assert machine.effect(session).state == "intent_recorded"
+    return session
+
+
+class Dies(BaseException):
+    """The process ends here."""
+
+
+def dies(*args: object) -> None:
+    raise Dies
+
+
+def lease_ends(session: Session) -> None:
+    with transition(session.pk) as change:
+        change.set(lease_until=change.now)
+
+
+def test_what_a_dead_worker_had_begun_holds_an_equal_action(machine: Machine) -> None:  # C12
+    lease_ends(begun(machine, Counter()))
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=Gate()))
+    assert machine.approvals(session)[0].call.held_by is not None
+    assert tool.count == 0
+
+
+def test_what_a_living_worker_does_is_waited_for(machine: Machine) -> None:
+    first = begun(machine, Counter())
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=Gate()))
+    (call,) = machine.calls(session)
+    assert (session.state, call.state, call.reason, tool.count) == ("pending", "prepared", "equal_in_flight", 0)
+    lease_ends(first)
+    machine.run(first, "worker-2")
+    assert machine.effect(first).state == "outcome_unknown"
+    with clock.shifted(timedelta(seconds=6)):
+        machine.run(session)
+    call.refresh_from_db()
+    assert (call.state, call.reason, tool.count) == ("blocked", "linked", 0)
+
+
+def test_after_it_ended_well_the_next_goes_on(machine: Machine) -> None:
+    first = begun(machine, Counter())
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=Gate()))
+    lease_ends(first)
+    machine.run(first, "worker-2")
+    settle(first, machine.effect(first), "rejected")
+    with clock.shifted(timedelta(seconds=6)):
+        machine.run(session)
+    assert (session.state, tool.count) == ("completed", 1)
 
 
 def test_reading_calls_ask_nothing_about_repetition(machine: Machine) -> None:
