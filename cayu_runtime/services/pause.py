@@ -46,7 +46,7 @@ def resume_dispatch(actor: Actor, *, tenant: Tenant | None = None, tool: str = "
     lifted, _ = DispatchPause.objects.filter(tenant=tenant, tool=tool, agent=agent).delete()
     if not lifted:
         raise NotFound("There is no such pause. `dispatch status` lists those that stand.")
-    held = Q(state="prepared", reason="dispatch_paused", session__state="pending")
+    held = Q(state__in=("prepared", "dispatched"), reason="dispatch_paused", session__state="pending")
     if tenant is not None:
         held &= Q(tenant=tenant)
     woken = 0
