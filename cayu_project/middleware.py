@@ -1,10 +1,12 @@
-"""Static files by whitenoise, for ASGI as well as WSGI."""
+"""Static files by whitenoise, for ASGI as well as WSGI; a page for an address that takes another method."""
 
 from collections.abc import Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 
@@ -47,4 +49,14 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         del response["content-type"]
         for name, value in found.headers:
             response[name] = value
+        return response
+
+
+class RefusedMethodMiddleware(MiddlewareMixin):
+    """A refused method (405) gets the look of the other errors. An answer with a body of its own stays as it is."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if response.status_code == 405 and not response.streaming and not response.content:
+            response.content = render_to_string("405.html").encode()
+            response.headers["Content-Type"] = "text/html; charset=utf-8"
         return response

@@ -117,6 +117,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django_structlog.middlewares.RequestMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "cayu_project.middleware.RefusedMethodMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
 ]
@@ -142,6 +143,7 @@ TEMPLATES = [
 
 # --- People ---------------------------------------------------------------------------------------
 
+AUTHENTICATION_BACKENDS = ["cayu_review.sign_in.PasswordBackend"]
 LOGIN_URL = "/accounts/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/accounts/login/"

@@ -1,26 +1,58 @@
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import urlsplit
+
 from django.contrib.auth import views as auth
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from ..actors import Member, settle_tenant, switch_tenant
+from ..drafts import keep_draft
+from ..moments import until
+from ..sign_in import address_of, blocked_until
 from .pages import members_only
 
 
 class SignIn(auth.LoginView):
-    """Sign-in by password. Where to go next is validated by Django."""
+    """Sign-in by password. Where to go next is validated by Django; a draft goes there too, and nowhere else."""
 
     template_name = "review/login.html"
     redirect_authenticated_user = True
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.method == "POST" and request.user.is_authenticated:
+            self._keep_draft()
+        response: HttpResponse = super().dispatch(request, *args, **kwargs)
+        return response
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_valid(form)
         settle_tenant(self.request)
+        self._keep_draft()
         return response
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        end = blocked_until(form.data.get("username", ""), address_of(self.request))
+        if end is None:
+            return super().form_invalid(form)
+        now = timezone.now()
+        context = self.get_context_data(form=form, blocked=f"{until(end, now)}, at {end:%H:%M} UTC")
+        response = self.render_to_response(context, status=429)
+        response.headers["Retry-After"] = str(max(1, int((end - now).total_seconds()) + 1))
+        return response
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        return super().get_context_data(draft=self.request.POST.get("draft", ""), **context)
+
+    def _keep_draft(self) -> None:
+        address = urlsplit(self.get_redirect_url()).path
+        if address:
+            keep_draft(self.request, address, self.request.POST.get("draft", ""))
 
 
 class SignOut(auth.LogoutView):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlencode
 from uuid import UUID
@@ -21,17 +22,25 @@ from cayu_runtime import authority
 from cayu_runtime.errors import NotFound, NotPermitted
 
 from ..actors import Member, member_for
+from ..drafts import draft_of, drop_draft, kept_draft, page_of_form
 
 P = ParamSpec("P")
 View = Callable[..., HttpResponse]
 READING = ("GET", "HEAD")
 Cursor = tuple[datetime, UUID]
+# With this header a page that is shown already asks for its parts again; its value is the mark of what it shows.
+LIVE = "X-Cayu-Live"
+
+__all__ = [
+    "Cursor", "csrf_failure", "cursor_after", "cursor_of", "draft_of", "members_only", "number_of", "page", "unmoved",
+]  # fmt: skip
 
 
 def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpResponse]) -> View:
     """A view for people with a role in their active tenant. What it raises becomes a page: 404, or 403 with a sentence.
 
-    Who is not signed in is sent to sign in; what they were sending is shown to them again, for it was not kept.
+    Who is not signed in is sent to sign in. What they were sending was not recorded; their words go through the sign-in
+    with them, back to the page they were written on.
     """
 
     @wraps(view)
@@ -40,17 +49,21 @@ def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpRespons
         if not request.user.is_authenticated:
             if request.method in READING:
                 return redirect_to_login(request.get_full_path())
-            return render(request, "review/signed_out.html", {"draft": draft_of(request)}, status=403)
+            signed_out = {"draft": draft_of(request), "next": page_of_form(request)}
+            return render(request, "review/signed_out.html", signed_out, status=403)
         member = member_for(request)
         if member is None:
             return render(request, "review/no_membership.html", {"draft": draft_of(request)}, status=403)
         try:
             authority.require(member.actor, "view", member.tenant)
-            return view(request, member, *args, **kwargs)
+            response = view(request, member, *args, **kwargs)
         except NotFound as missing:
             raise Http404(missing.message) from None
         except NotPermitted as refusal:
             return page(request, member, "review/refused.html", {"refusal": refusal, "draft": draft_of(request)}, 403)
+        if request.method == "POST" and response.status_code == 302:
+            drop_draft(request)
+        return response
 
     return guarded
 
@@ -58,13 +71,20 @@ def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpRespons
 def page(
     request: HttpRequest, member: Member, template: str, context: Mapping[str, Any], status: int = 200
 ) -> HttpResponse:
-    """Render a page of a member. `now` is for showing lengths of time; what has expired is decided by the services."""
-    return render(request, template, {"member": member, "now": timezone.now(), **context}, status=status)
+    """Render a page of a member. `now` is for showing lengths of time; what has expired is decided by the services.
+
+    A page that refreshes itself gets its parts without the frame.
+    """
+    shown = {"member": member, "now": timezone.now(), **context}
+    if LIVE in request.headers:
+        return render(request, template, {**shown, "layout": "parts.html"}, status=status)
+    shown["draft"] = shown.get("draft") or kept_draft(request)
+    return render(request, template, shown, status=status)
 
 
-def draft_of(request: HttpRequest) -> str:
-    """The words that a person was sending, so that a refusal can give them back."""
-    return request.POST.get("reason") or request.POST.get("text") or ""
+def unmoved(request: HttpRequest, mark: str) -> HttpResponse | None:
+    """204 for a page that refreshes itself and shows what this mark stands for already."""
+    return HttpResponse(status=204) if request.headers.get(LIVE) == mark else None
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -72,9 +92,9 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return render(request, "403_csrf.html", {"draft": draft_of(request)}, status=403)
 
 
-def cursor_after(moment: datetime, row_id: UUID) -> str:
-    """The query of the page that begins after this row."""
-    return urlencode({"after": f"{moment.isoformat()}~{row_id}"})
+def cursor_after(moment: datetime, row_id: UUID, only: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The query of the page that begins after this row, of a list that is narrowed like that."""
+    return urlencode({**only, "after": f"{moment.isoformat()}~{row_id}"})
 
 
 def cursor_of(request: HttpRequest) -> Cursor | None:

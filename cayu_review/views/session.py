@@ -2,64 +2,109 @@ from __future__ import annotations
 
 import uuid
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_safe
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from cayu_runtime import registry
-from cayu_runtime.errors import Conflict, InvalidRequest, NotFound
+from cayu_runtime import authority, registry
+from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
 from cayu_runtime.models import Session
 from cayu_runtime.selectors import session as sessions
 from cayu_runtime.selectors.pause import pauses_in
-from cayu_runtime.services.session import MAX_TEXT, start_session
+from cayu_runtime.services.session import MAX_TEXT, interrupt_session, start_session
 
 from ..actors import Member
+from ..drafts import draft_of, kept_draft
 from ..story import conversation, event_words
-from ..wording import seconds_to_refresh, session_words
-from .pages import cursor_after, cursor_of, draft_of, members_only, number_of, page
+from ..wording import seconds_to_refresh, session_next, session_words, tried_again_at
+from .pages import members_only, number_of, page, unmoved
 
 MESSAGES = 40
 EVENTS = 200
 
 
-@require_safe
-@members_only
-def session_list(request: HttpRequest, member: Member) -> HttpResponse:
-    before = cursor_of(request)
-    found = sessions.newest_sessions(member.tenant, before=before)
-    context = {
-        "rows": [(row, session_words(row)) for row in found],
-        "first_page": before is None,
-        "next": cursor_after(found[-1].created_at, found[-1].id) if len(found) == sessions.PAGE else "",
-    }
-    return page(request, member, "review/sessions.html", context)
+SAID = {
+    "interrupting": "Stop asked for. It stops at its worker's next step.",
+    "operator_requested": "Stopped. What had not begun was not sent.",
+    "effect_outcome_unknown": "Stop recorded. An outcome is unknown, so it still waits for evidence.",
+}
 
 
 @require_safe
 @members_only
 def session(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
-    """One session: what was said, what was called and what came of it, and every event on record."""
+    """One session: what was said, what was called and what came of it, what it waits for, and every event on record."""
+    return _show(request, member, _found(member, session_id))
+
+
+@require_POST
+@members_only
+def stop(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
+    """Stop it. What waits is cancelled, what runs ends by its effect class; asking twice changes nothing."""
+    try:
+        stopped = interrupt_session(member.tenant, member.actor, session_id, reason=draft_of(request))
+    except Conflict as conflict:
+        return _show(request, member, _found(member, session_id), problem=conflict.message, status=409)
+    messages.info(request, SAID.get(stopped.interruption or stopped.state, "Stop recorded."))
+    return redirect("session", session_id)
+
+
+def _found(member: Member, session_id: str) -> Session:
     found = sessions.find_session(member.tenant, session_id)
     if found is None:
         raise NotFound("There is no such session.")
+    return found
+
+
+def _show(
+    request: HttpRequest, member: Member, found: Session, *, problem: str = "", status: int = 200
+) -> HttpResponse:
+    pauses = [pause for pause in pauses_in(member.tenant) if pause.agent in ("", found.agent)]
+    mark = f"{found.last_seq} {found.updated_at.isoformat()} {','.join(str(pause.pk) for pause in pauses)}".strip()
+    if nothing := unmoved(request, mark):
+        return nothing
     context = {
         "session": found,
         "words": session_words(found),
+        "next_step": session_next(found),
+        "again_at": tried_again_at(found, timezone.now()),
+        "matters": sessions.matters_of(found),
+        "mark": mark,
         "refresh": seconds_to_refresh(found),
-        "pauses": [pause for pause in pauses_in(member.tenant) if pause.agent in ("", found.agent)],
+        "deeds": _deeds(member, found),
+        "problem": problem,
+        "pauses": pauses,
         **_conversation(request, found),
         **_events(request, found),
     }
-    return page(request, member, "review/session.html", context)
+    return page(request, member, "review/session.html", context, status)
+
+
+def _deeds(member: Member, found: Session) -> list[str]:
+    """What this person may do to the session now; the services judge it again."""
+    deeds = []
+    if found.state not in ("completed", "failed") and found.stopped_by != "operator_requested":
+        deeds.append(("stop", "interrupt_session"))
+    return [deed for deed, action in deeds if _may(member, action, found)]
+
+
+def _may(member: Member, action: str, found: Session) -> bool:
+    try:
+        authority.require(member.actor, action, found)
+    except NotPermitted:
+        return False
+    return True
 
 
 def _conversation(request: HttpRequest, found: Session) -> dict[str, object]:
     """The latest messages with the calls made among them, or those before a position of the transcript."""
     asked = number_of(request, "before")
     before = asked if asked is not None and asked < found.messages else None
-    messages = sessions.messages_of(found, before=before, limit=MESSAGES + 1)
-    earlier = messages[1].position if len(messages) > MESSAGES else None
-    shown = messages[1:] if earlier is not None else messages
+    told = sessions.messages_of(found, before=before, limit=MESSAGES + 1)
+    earlier = told[1].position if len(told) > MESSAGES else None
+    shown = told[1:] if earlier is not None else told
     if not shown:
         return {"entries": [], "latest": before is None}
     following = sessions.messages_of(found, before=before + 1, limit=1) if before is not None else []
@@ -111,7 +156,7 @@ def _start_page(
     context = {
         "agents": agents,
         "chosen": agent or (agents[0].name if agents else ""),
-        "text": text,
+        "text": text or kept_draft(request),
         "problem": problem,
         "started": started,
         "session_id": f"s-{uuid.uuid4().hex[:20]}",
