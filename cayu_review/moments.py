@@ -29,6 +29,10 @@ def left(deadline: datetime, now: datetime) -> str:
     return "time is over" if deadline <= now else f"{span(deadline - now)} left"
 
 
+def until(moment: datetime, now: datetime) -> str:
+    return "a moment" if moment - now < timedelta(seconds=1) else span(moment - now)
+
+
 def near_from(start: datetime, deadline: datetime) -> datetime:
     """From when on a deadline is near: its last hour, or its last quarter if that is shorter."""
     return deadline - min(NEAR, (deadline - start) / 4)

@@ -13,7 +13,7 @@ from typing import Any
 from cayu_runtime.models import Event, Message, ToolCall
 
 from .exact import Row, rows, visible
-from .wording import INTERRUPTION_WORDS, Words, action_of, call_words, said_of
+from .wording import INTERRUPTION_WORDS, ROUND_WORDS, Words, action_of, call_words, said_of
 
 SHOWN = 4000
 
@@ -40,12 +40,16 @@ class CallView:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One step of the conversation: a text of the person or of the agent, or the calls of one round."""
+    """One step of the conversation: a text of the person or of the agent, or the calls of one round.
+
+    `round` says of calls which round they are and where it stands.
+    """
 
     kind: str
     at: datetime
     texts: tuple[Saying, ...] = ()
     calls: tuple[CallView, ...] = field(default=())
+    round: str = ""
 
 
 def conversation(messages: Iterable[Message], calls: Sequence[ToolCall]) -> list[Entry]:
@@ -54,7 +58,9 @@ def conversation(messages: Iterable[Message], calls: Sequence[ToolCall]) -> list
     entries = [entry for entry in said if entry.texts]
     for _, group in groupby(calls, key=attrgetter("round_id")):
         made = list(group)
-        entries.append(Entry("calls", made[0].round.created_at, calls=tuple(_call(call) for call in made)))
+        at, calls_of = made[0].round, tuple(_call(call) for call in made)
+        where = f"Round {at.position + 1}, {ROUND_WORDS[at.state]}"
+        entries.append(Entry("calls", at.created_at, calls=calls_of, round=where))
     order = {"person": 0, "agent": 1, "calls": 2}
     return sorted(entries, key=lambda entry: (entry.at, order[entry.kind]))
 
@@ -97,7 +103,16 @@ def event_words(event: Event) -> str:
     if payload.get("interruption") in INTERRUPTION_WORDS:
         payload = {**payload, "waits": INTERRUPTION_WORDS[payload["interruption"]].text}
     template = EVENTS.get(event.type, event.type)
-    return visible(template.format_map(_Payload(payload)))
+    return visible(template.format_map(_Payload(payload)) + _usage(payload))
+
+
+def _usage(payload: dict[str, Any]) -> str:
+    """What a model step used, where its event tells: ". By openai:gpt-5: 812 tokens in, 40 out"."""
+    usage = payload.get("usage")
+    if not isinstance(usage, dict):
+        return ""
+    used = f"{usage.get('input_tokens', '–')} tokens in, {usage.get('output_tokens', '–')} out"
+    return f". By {payload['model']}: {used}" if payload.get("model") else f". {used}"
 
 
 class _Payload(dict[str, Any]):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import account, approval, attachment, effect, queue, session
+from .views import account, approval, attachment, effect, queue, session, session_list
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -16,8 +16,9 @@ urlpatterns = [
     path("effects/<uuid:effect_id>/receipt/", effect.receipt, name="receipt"),
     path("effects/<uuid:effect_id>/verify/", effect.verify, name="verify"),
     path("effects/<uuid:effect_id>/abandon/", effect.abandon, name="abandon"),
-    path("sessions/", session.session_list, name="sessions"),
+    path("sessions/", session_list.session_list, name="sessions"),
     path("sessions/<str:session_id>/", session.session, name="session"),
+    path("sessions/<str:session_id>/stop/", session.stop, name="stop"),
     path("start/", session.start, name="start"),
     path("accounts/login/", account.SignIn.as_view(), name="login"),
     path("accounts/logout/", account.SignOut.as_view(), name="logout"),

@@ -13,7 +13,7 @@ from .exact import visible
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A state in words. `tone` picks colour and sign: wait, work, good, bad, doubt or still."""
+    """A state in words. `tone` picks colour and sign: wait, work, again, good, bad, stopped, doubt or still."""
 
     text: str
     tone: str
@@ -43,10 +43,40 @@ INTERRUPTION_WORDS = {
     "user_input_required": Words("Waits for an answer", "wait"),
     "approval_required": Words("Waits for approval", "wait"),
     "client_execution": Words("Waits for its client", "wait"),
-    "limit_reached": Words("Stopped: a limit was reached", "bad"),
-    "model_unavailable": Words("Stopped: its model gave no answer", "bad"),
-    "worker_lost": Words("Stopped: its worker was lost", "bad"),
-    "operator_requested": Words("Stopped by an operator", "bad"),
+    "limit_reached": Words("Stopped: a limit was reached", "stopped"),
+    "model_unavailable": Words("Stopped: its model gave no answer", "stopped"),
+    "worker_lost": Words("Crashed: its worker was lost", "bad"),
+    "operator_requested": Words("Stopped by a person", "stopped"),
+}
+WAITS_FOR_MODEL = Words("Waits for its model, which gave no answer", "again")
+ROUND_WORDS = {
+    "waiting": "waits for people, and nothing of it was sent",
+    "executing": "is carried out",
+    "settled": "settled",
+}
+# What a session waits for, and who can end that.
+SESSION_NEXT = {
+    "pending": "A worker takes it up next. Nobody needs to do anything.",
+    "running": "A worker is at it. Nobody needs to do anything.",
+    "interrupting": "It was asked to stop, and does so at its worker's next step.",
+    "completed": "",
+    "failed": "",
+}
+INTERRUPTION_NEXT = {
+    "effect_outcome_unknown": (
+        "Something was dispatched, and nobody knows whether it happened. Evidence ends this; it is never sent again."
+    ),
+    "user_input_required": "It goes on when a person has answered what it asks.",
+    "approval_required": (
+        "It goes on when an approver has decided. Where a second person must agree, that is not who asked for it."
+    ),
+    "client_execution": "Its own client carries the calls out, reports what came of them, and finishes the session.",
+    "limit_reached": "It goes on when a person resumes it.",
+    "model_unavailable": "All its tries are used up. It goes on when a person resumes it.",
+    "worker_lost": (
+        "Three workers in a row were lost on the same step. Look at the logs, then resume it."
+    ),
+    "operator_requested": "It goes on when a person resumes it or sends it a message.",
 }
 WAITS_FOR_SOMEBODY = ("effect_outcome_unknown", "user_input_required", "approval_required", "client_execution")
 
@@ -106,7 +136,22 @@ def finding_words(finding: str) -> str:
 def session_words(session: Session) -> Words:
     if session.state == "interrupted":
         return INTERRUPTION_WORDS[session.interruption or "operator_requested"]
+    if session.state == "pending" and session.model_failures:
+        return WAITS_FOR_MODEL
     return SESSION_WORDS[session.state]
+
+
+def session_next(session: Session) -> str:
+    """What it waits for and who can end that; empty when it is over."""
+    if session.state == "interrupted":
+        return INTERRUPTION_NEXT[session.interruption or "operator_requested"]
+    return SESSION_NEXT[session.state]
+
+
+def tried_again_at(session: Session, now: datetime) -> datetime | None:
+    """When a worker looks again at a session that is held back: its model is tried again, or dispatch is paused."""
+    later = session.state == "pending" and session.runnable_at is not None and session.runnable_at > now
+    return session.runnable_at if later else None
 
 
 def seconds_to_refresh(session: Session) -> int:

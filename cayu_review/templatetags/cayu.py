@@ -14,6 +14,7 @@ from ..exact import tokens as split_tokens
 from ..moments import ago as ago_words
 from ..moments import left as left_words
 from ..moments import near_from
+from ..moments import until as until_words
 from ..wording import ATTEMPT_NAMES, EFFECT_MEANING, EFFECT_NAMES, action_of, action_within
 
 register = template.Library()
@@ -82,6 +83,13 @@ def ago(context: template.Context, moment: datetime) -> SafeString:
     """How long ago, with the exact moment behind it."""
     words = ago_words(moment, context["now"])
     return format_html('<time datetime="{}" title="{}" data-ago>{}</time>', iso(moment), utc(moment), words)
+
+
+@register.simple_tag(takes_context=True)
+def until(context: template.Context, moment: datetime) -> SafeString:
+    """In how long something is to happen that is no deadline, with the exact moment behind it."""
+    words = until_words(moment, context["now"])
+    return format_html('<time datetime="{}" title="{}" data-until>{}</time>', iso(moment), utc(moment), words)
 
 
 @register.simple_tag(takes_context=True)

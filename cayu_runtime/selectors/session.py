@@ -1,14 +1,43 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Prefetch, Q
 
-from ..models import Approval, Event, Message, Session, Tenant, ToolCall
+from ..models import Approval, Attempt, EffectRecord, Event, Message, Proposal, Question, Session, Tenant, ToolCall
+from .effect import UNCERTAIN
 
 PAGE = 50
 COUNT_LIMIT = 100
+MATTERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Which sessions of a tenant a list shows; what is empty does not narrow it."""
+
+    state: str = ""
+    interruption: str = ""
+    agent: str = ""
+    requester: str = ""
+    prefix: str = ""
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        given = {
+            "state": self.state,
+            "interruption": self.interruption,
+            "agent": self.agent,
+            "requester": self.requester,
+            "session_id__startswith": self.prefix,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+EVERYTHING = SessionFilter()
 
 
 def find_session(tenant: Tenant, session_id: str) -> Session | None:
@@ -16,13 +45,47 @@ def find_session(tenant: Tenant, session_id: str) -> Session | None:
 
 
 def newest_sessions(
-    tenant: Tenant, before: tuple[datetime, uuid.UUID] | None = None, limit: int = PAGE
+    tenant: Tenant,
+    before: tuple[datetime, uuid.UUID] | None = None,
+    limit: int = PAGE,
+    only: SessionFilter = EVERYTHING,
 ) -> list[Session]:
     """A page of sessions, newest first; `before` is the last row's (created_at, id)."""
-    rows = Session.objects.filter(tenant=tenant)
+    rows = Session.objects.filter(tenant=tenant, **only.conditions)
     if before is not None:
         rows = rows.filter(Q(created_at__lt=before[0]) | Q(created_at=before[0], id__lt=before[1]))
     return list(rows.order_by("-created_at", "-id")[:limit])
+
+
+def any_session(tenant: Tenant) -> bool:
+    return Session.objects.filter(tenant=tenant).exists()
+
+
+def waiting_for(tenant: Tenant, subject: str, sessions: Iterable[Session], now: datetime) -> set[uuid.UUID]:
+    """Of these sessions, those with a pending approval that this person did not ask for (where four eyes are needed).
+
+    Whether they may decide at all is the authority's answer, not this one's.
+    """
+    asked = [session.pk for session in sessions if session.interruption == "approval_required"]
+    rows = Approval.objects.filter(tenant=tenant, session__in=asked, state="pending", expires_at__gt=now)
+    return set(rows.exclude(four_eyes=True, requester=subject).values_list("session_id", flat=True))
+
+
+def matters_of(session: Session) -> list[Approval] | list[EffectRecord] | list[Question]:
+    """What an interrupted session waits for, the first MATTERS of it; empty when it waits for no row."""
+    match session.interruption:
+        case "approval_required":
+            approvals = Approval.objects.filter(session=session, state="pending")
+            return list(approvals.order_by("expires_at", "id")[:MATTERS])
+        case "effect_outcome_unknown":
+            effects = EffectRecord.objects.filter(session=session, state__in=UNCERTAIN).select_related("call")
+            return list(effects.order_by("unknown_since", "id")[:MATTERS])
+        case "user_input_required":
+            return list(
+                Question.objects.filter(session=session, state="pending").order_by("expires_at", "id")[:MATTERS]
+            )
+        case _:
+            return []
 
 
 def events_of(session: Session, after: int = 0, limit: int = 500) -> list[Event]:
@@ -38,12 +101,16 @@ def messages_of(session: Session, before: int | None = None, limit: int = 500) -
 
 
 def calls_of(session: Session, since: datetime, until: datetime | None = None, limit: int = 1000) -> list[ToolCall]:
-    """Calls that were made in a stretch of time, in order, with round, effect, approvals and who decided these."""
+    """Calls that were made in a stretch of time, in order, with round, approvals and who decided these, effect and its
+    attempts, the proposal that each refers to, and those that it put on record.
+    """
     rows = ToolCall.objects.filter(round__session=session, round__created_at__gte=since)
     if until is not None:
         rows = rows.filter(round__created_at__lt=until)
     approvals = Prefetch("approvals", Approval.objects.select_related("decided_by").order_by("version"))
-    rows = rows.select_related("round", "effect").prefetch_related(approvals)
+    attempts = Prefetch("effect__attempts", Attempt.objects.only("id", "effect_id"))
+    proposals = Prefetch("proposals", Proposal.objects.order_by("created_at", "id"))
+    rows = rows.select_related("round", "effect", "proposal").prefetch_related(approvals, attempts, proposals)
     return list(rows.order_by("round__position", "position")[:limit])
 
 

@@ -29,6 +29,10 @@
       const past = (now - Date.parse(element.dateTime)) / 1000;
       write(element, past < 1 ? "just now" : `${span(past)} ago`);
     }
+    for (const element of document.querySelectorAll("time[data-until]")) {
+      const left = (Date.parse(element.dateTime) - now) / 1000;
+      write(element, left < 1 ? "a moment" : span(left));
+    }
     for (const element of document.querySelectorAll("time[data-left]")) {
       const left = (Date.parse(element.dateTime) - now) / 1000;
       const near = now >= Date.parse(element.dataset.near);

@@ -25,6 +25,34 @@ def test_every_session_has_words_and_a_rhythm() -> None:
     assert seconds_to_refresh(Session(state="completed")) == seconds_to_refresh(Session(state="failed")) == 0
 
 
+def test_waiting_stopped_crashed_and_the_model_differ_at_one_look() -> None:
+    def tone(interruption: str) -> str:
+        return session_words(Session(state="interrupted", interruption=interruption)).tone
+
+    for_people = {tone(name) for name in ("approval_required", "user_input_required")}
+    stopped = {tone(name) for name in ("operator_requested", "limit_reached", "model_unavailable")}
+    crashed = {tone("worker_lost"), session_words(Session(state="failed")).tone}
+    its_model = {session_words(Session(state="pending", model_failures=1)).tone}
+    assert [len(tones) for tones in (for_people, stopped, crashed, its_model)] == [1, 1, 1, 1]
+    assert len(for_people | stopped | crashed | its_model) == 4
+
+
+def test_every_session_says_what_it_waits_for_unless_it_is_over() -> None:
+    for state in states.SESSION.names:
+        if state != "interrupted":
+            assert bool(wording.session_next(Session(state=state))) == (state not in ("completed", "failed"))
+    for interruption in states.INTERRUPTIONS:
+        assert wording.session_next(Session(state="interrupted", interruption=interruption))
+    assert set(wording.ROUND_WORDS) == set(states.ROUND.names)
+
+
+def test_only_what_is_held_back_is_looked_at_again_later() -> None:
+    later = NOON + timedelta(seconds=9)
+    assert wording.tried_again_at(Session(state="pending", runnable_at=later), NOON) == later
+    assert wording.tried_again_at(Session(state="pending", runnable_at=NOON), NOON) is None
+    assert wording.tried_again_at(Session(state="running", runnable_at=None), NOON) is None
+
+
 def test_every_effect_has_words_and_only_completed_ones_are_done() -> None:
     for state in states.EFFECT.names:
         words = effect_words(EffectRecord(state=state))

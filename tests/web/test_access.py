@@ -31,7 +31,7 @@ class Places:
 
     @property
     def deeds(self) -> list[str]:
-        return [f"{self.approval}confirm/", f"{self.approval}decide/"]
+        return [f"{self.approval}confirm/", f"{self.approval}decide/", f"{self.session}stop/"]
 
 
 @pytest.fixture

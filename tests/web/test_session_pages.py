@@ -54,7 +54,7 @@ def test_the_list_goes_on_by_key(office: Office, alice: Client) -> None:
     seen, address = [], "/sessions/"
     while address:
         page = alice.get(address)
-        seen += [row.session_id for row, _ in page.context["rows"]]
+        seen += [row.session_id for row, *_ in page.context["rows"]]
         address = f"/sessions/?{page.context['next']}" if page.context["next"] else ""
     assert len(seen) == len(set(seen)) == 121
 
