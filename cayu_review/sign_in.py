@@ -95,10 +95,11 @@ def _key(kind: str, value: str) -> str:
 
 def _locked(key: str, now: datetime) -> Session:
     """The row of a count, locked; its time begins anew once it is over."""
-    fresh = {"session_data": SessionStore().encode({"failures": 0}), "expire_date": now + WINDOW}
+    none, end = SessionStore().encode({"failures": 0}), now + WINDOW
+    fresh = {"session_data": none, "expire_date": end}
     row, _ = Session.objects.select_for_update().get_or_create(session_key=key, defaults=fresh)
     if row.expire_date <= now:
-        row.session_data, row.expire_date = fresh["session_data"], fresh["expire_date"]
+        row.session_data, row.expire_date = none, end
     return row
 
 

@@ -7,6 +7,7 @@ from django.contrib.auth import views as auth
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST
@@ -24,11 +25,10 @@ class SignIn(auth.LoginView):
     template_name = "review/login.html"
     redirect_authenticated_user = True
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if request.method == "POST" and request.user.is_authenticated:
             self._keep_draft()
-        response: HttpResponse = super().dispatch(request, *args, **kwargs)
-        return response
+        return super().dispatch(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_valid(form)
