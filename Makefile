@@ -13,10 +13,10 @@ LEFT_OUT = $(VENV)/left-out
 TEST_ENVIRONMENT = CAYU_TEST_LEFT_OUT=$(LEFT_OUT)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check bench faults
+.PHONY: help run test quick check bench faults screenshots
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 run: $(VENV)/run.stamp ## Start the demo on this machine; Ctrl-C ends it, the next start goes on where it was
 	@$(BIN)/python manage.py up $(ARGS)
@@ -41,6 +41,9 @@ bench: $(VENV)/dev.stamp ## Measure what a lifecycle costs here, on both databas
 
 faults: $(VENV)/dev.stamp ## kill -9 of everything under load, 20 rounds (ARGS="--rounds 5 --seed 1 --database sqlite")
 	@$(BIN)/python -m tests.faults.rounds $(ARGS)
+
+screenshots: $(VENV)/dev.stamp ## Pictures of every page, to be looked at; fails on what axe and the browser find (ARGS="--only session")
+	@$(BIN)/python -m tests.screenshots $(ARGS)
 
 # --- The virtual environment ---------------------------------------------------------------------------------------
 

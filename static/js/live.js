@@ -6,13 +6,17 @@
   const SECONDS = 5;
   const place = document.querySelector("[data-live-list]");
   const said = place.querySelector("[data-live-said]");
+  const note = place.querySelector("[data-live-note]");
   const pill = place.querySelector("[data-live-new]");
   let failures = 0;
   let timer = 0;
   let announced = 0;
 
   const rows = (page) => [...page.querySelectorAll("[data-rows] > li")];
-  const say = (text) => said.textContent !== text && (said.textContent = text);
+
+  function write(element, text) {
+    if (element.textContent !== text) element.textContent = text;
+  }
 
   function follow(page) {
     document.title = page.title;
@@ -33,11 +37,9 @@
 
   function strike(row) {
     if (row.classList.contains("gone")) return;
+    row.style.height = `${row.getBoundingClientRect().height}px`;
     row.classList.add("gone");
-    const mark = document.createElement("span");
-    mark.className = "tag";
-    mark.textContent = "no longer waits";
-    row.querySelector(".row-what").append(mark);
+    row.querySelector(".row-task").textContent = "No longer waits: somebody decided, or its time ended.";
   }
 
   function show(page) {
@@ -47,30 +49,29 @@
     for (const row of gone(page, fresh)) strike(row);
     const count = [...fresh].filter((id) => !mine.has(id)).length;
     pill.hidden = !count;
-    if (pill.textContent !== `${count} new`) pill.textContent = `${count} new`;
-    say(count > announced ? `${count} new in this list.` : count ? said.textContent : "");
+    write(pill, `${count} new`);
+    if (count > announced) write(said, `${count} new in this list.`);
     announced = count;
   }
 
   async function look() {
     const response = await fetch(location.pathname + location.search, { redirect: "manual", headers: { "X-Cayu-Live": "list" } });
-    if (response.type === "opaqueredirect") return say("You are signed out: load the page again to sign in.");
+    if (response.type === "opaqueredirect") return "You are signed out: load the page again to sign in.";
     if (!response.ok) throw new Error(response.statusText);
     show(new DOMParser().parseFromString(await response.text(), "text/html"));
-    return true;
+    return "";
   }
 
   async function again() {
-    let goesOn = true;
+    let stopped = "";
     try {
-      goesOn = await look();
-      if (failures && said.textContent.startsWith("Live updates")) say("");
+      stopped = await look();
       failures = 0;
     } catch {
       failures += 1;
-      say("Live updates paused, retrying.");
     }
-    if (goesOn) wait();
+    write(note, stopped || (failures ? "Live updates paused, retrying." : ""));
+    if (!stopped) wait();
   }
 
   function wait() {

@@ -39,7 +39,12 @@ def four(office: Office) -> None:
             ("waits-2", "pending", {"requester": alice}),
         ]
     ):
-        values: dict[str, Any] = {"requester": bob, "agent": "desk", "created_at": rows.NOW + timedelta(seconds=number), **more}
+        values: dict[str, Any] = {
+            "requester": bob,
+            "agent": "desk",
+            "created_at": rows.NOW + timedelta(seconds=number),
+            **more,
+        }
         rows.session(state, tenant=office.north, session_id=name, **values)
     rows.session(tenant=office.south, session_id="waits-elsewhere")
 

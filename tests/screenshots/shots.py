@@ -1,0 +1,177 @@
+"""Which pictures are taken: each has the name of an address in the URL conf, who looks, and what is done before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .states import States
+
+Act = Callable[[Any, States], None]
+
+# Addresses without a picture, each with its reason; one that ends with * is a whole family.
+NO_PICTURE = {
+    "health-live": "read by machines",
+    "health-ready": "read by machines",
+    "confirm": "what it shows without JavaScript is the approval page, asking",
+    "decide": "takes a form",
+    "stop": "takes a form",
+    "logout": "takes a form",
+    "tenant": "takes a form",
+    "attachment": "a file to save",
+    "admin:*": "Django's own pages",
+}
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture. `at` is an address, or the name of one in States; `refused` is the status that is expected."""
+
+    name: str
+    url: str
+    at: str
+    who: str = "alice"
+    refused: int = 0
+    act: Act | None = None
+
+    def path(self, states: States) -> str:
+        return self.at if self.at.startswith("/") else states.of[self.at]
+
+
+def keys(page: Any, states: States) -> None:
+    page.get_by_role("button", name="Keys").click()
+
+
+def ask(page: Any, states: States) -> None:
+    page.locator("[data-approve]:enabled").first.wait_for()
+    page.get_by_role("button", name="Approve and").click()
+
+
+def open_all(page: Any, states: States) -> None:
+    page.evaluate("for (const details of document.querySelectorAll('main details')) details.open = true")
+
+
+def account(page: Any, states: States) -> None:
+    page.locator(".account summary").click()
+
+
+def deny_without_reason(page: Any, states: States) -> None:
+    page.evaluate(
+        "document.querySelector('#decide').noValidate = true; document.querySelector('[data-key=d]').remove()"
+    )
+    page.evaluate(
+        "document.querySelector('#decide').insertAdjacentHTML('beforeend', '<input name=decision value=deny>')"
+    )
+    page.evaluate("document.querySelector('#decide').submit()")
+    page.get_by_text("Your decision was not recorded").wait_for()
+
+
+def decide_late(page: Any, states: States) -> None:
+    """Somebody else has denied it since the page was opened: the form of one that is still open is sent there."""
+    address = states.of["approval denied"]
+    page.evaluate(f"document.querySelector('#decide').action = '{address}decide/'")
+    page.get_by_label("Reason").fill("too much")
+    page.get_by_role("button", name="Deny").click()
+    page.get_by_text("Your decision was not recorded").wait_for()
+
+
+def sign_in(name: str, password: str = "wrong") -> Act:
+    def act(page: Any, states: States) -> None:
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("alert").wait_for()
+
+    return act
+
+
+def signed_out(page: Any, states: States) -> None:
+    page.context.clear_cookies(name="sessionid")
+    page.get_by_label("What should it do?").fill("refund order 1042 25.50\nbecause damaged")
+    page.get_by_role("button", name="Start session").click()
+    page.get_by_role("heading", name="You are signed out").wait_for()
+
+
+def too_old(page: Any, states: States) -> None:
+    page.context.clear_cookies(name="csrftoken")
+    page.get_by_label("What should it do?").fill("refund order 1042 25.50\nbecause damaged")
+    page.get_by_role("button", name="Start session").click()
+    page.get_by_role("heading", name="This form is too old").wait_for()
+
+
+def unknown_agent(page: Any, states: States) -> None:
+    page.evaluate("document.querySelector('[name=agent]:checked').value = 'nobody'")
+    page.get_by_label("What should it do?").fill("refund order 1042 25.50 because damaged")
+    page.get_by_role("button", name="Start session").click()
+    page.get_by_role("alert").wait_for()
+
+
+def not_permitted(page: Any, states: States) -> None:
+    """A form for what this person may not do, as if a role had just been taken away."""
+    page.evaluate("document.querySelector('form[method=post]').action = location.pathname + 'stop/'")
+    page.evaluate("document.querySelector('form[method=post]').submit()")
+    page.get_by_role("heading", name="Not permitted").wait_for()
+
+
+def something_new(page: Any, states: States) -> None:
+    """What the queue shows when rows came and went since it was opened."""
+    page.evaluate("document.querySelectorAll('[data-rows] > li')[1].remove()")
+    page.evaluate("document.querySelector('[data-rows] > li').id = 'r-gone'")
+    page.get_by_role("button", name="2 new").wait_for(timeout=15_000)
+
+
+def fault(page: Any, states: States) -> None:
+    from django.template.loader import render_to_string
+
+    page.route("**/fault/", lambda route: route.fulfill(body=render_to_string("500.html"), content_type="text/html"))
+    page.goto("/fault/")
+
+
+def _each(url: str, *names: str) -> list[Shot]:
+    return [Shot(name.replace(" ", "-"), url, name) for name in names]
+
+
+SHOTS = [
+    Shot("queue", "queue", "/"),
+    Shot("queue-keys", "queue", "/", act=keys),
+    Shot("queue-new", "queue", "/", act=something_new),
+    Shot("queue-account", "queue", "/", act=account),
+    Shot("queue-empty", "queue", "/", "carol"),
+    Shot("queue-past-its-end", "queue", "/?after=2090-01-01T00:00:00%2B00:00~00000000-0000-0000-0000-000000000000"),
+    Shot("queue-no-role", "queue", "/", "dave", refused=403),
+    Shot("reconcile", "reconcile", "/reconcile/"),
+    Shot("reconcile-empty", "reconcile", "/reconcile/", "carol"),
+    *_each("approval", "approval odd", "approval idempotent", "approval own", "approval near its end", "approval long",
+           "approval denied", "approval approved", "approval done", "approval cancelled", "approval matches",
+           "approval differs"),
+    Shot("approval-asking", "approval", "approval odd", act=ask),
+    Shot("approval-viewer", "approval", "approval odd", "bob"),
+    Shot("approval-no-reason", "approval", "approval idempotent", refused=400, act=deny_without_reason),
+    Shot("approval-too-late", "approval", "approval idempotent", refused=409, act=decide_late),
+    *_each("effect", "effect unknown", "effect proposed", "effect intent_recorded", "effect manual_review",
+           "effect safe_to_retry", "effect completed", "effect rejected", "effect abandoned"),
+    Shot("sessions", "sessions", "/sessions/"),
+    Shot("sessions-narrowed", "sessions", "/sessions/?status=interrupted&interruption=operator_requested&q=session"),
+    Shot("sessions-none-fits", "sessions", "/sessions/?agent=desk&q=nothing"),
+    Shot("sessions-empty", "sessions", "/sessions/", "carol"),
+    *_each("session", "session failed", "session running", "session stopping", "session ready",
+           "session waits for its model", "session held back", "session client", "session limit_reached",
+           "session model_unavailable", "session worker_lost", "session stopped", "session question",
+           "session unknown", "session waits", "session long", "session denied", "session approved", "session done",
+           "session cancelled", "session proposal matches"),
+    Shot("session-opened", "session", "session waits", act=open_all),
+    Shot("session-viewer", "session", "session waits", "frank"),
+    Shot("start", "start", "/start/"),
+    Shot("start-refused", "start", "/start/", refused=400, act=unknown_agent),
+    Shot("login", "login", "/accounts/login/", ""),
+    Shot("login-wrong", "login", "/accounts/login/", "", act=sign_in("alice")),
+    Shot("login-throttled", "login", "/accounts/login/", "", refused=429, act=sign_in("mallory")),
+    Shot("error-signed-out", "start", "/start/", refused=403, act=signed_out),
+    Shot("error-form-too-old", "start", "/start/", refused=403, act=too_old),
+    Shot("error-not-permitted", "session", "session waits", "frank", refused=403, act=not_permitted),
+    Shot("error-400", "queue", "/?after=x", refused=400),
+    Shot("error-404", "queue", "/nowhere/", refused=404),
+    Shot("error-405", "tenant", "/accounts/tenant/", refused=405),
+    Shot("error-500", "queue", "/", act=fault),
+]  # fmt: skip

@@ -1,0 +1,139 @@
+"""Rows for the pictures: each state that a page has words for, with texts as long and as odd as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from cayu_review.sign_in import FAILURES_OF_ACCOUNT, admit
+from cayu_runtime.contracts import Actor
+from cayu_runtime.models import Approval, Proposal, Session
+from cayu_runtime.services.pause import pause_dispatch
+from cayu_runtime.services.session import interrupt_session, start_session
+from tests import rows
+from tests.reviewing import VERIFY, Operator, act, propose
+from tests.web.office import Office
+
+STORY = "The parcel came with a broken lid, and the customer sent two photographs of it. "
+ODD = {"order": "1042\u202e", "memo": "x" * 900, "lines": [1, 2.5, {"deep": None}], "empty": "", "<b>": "<i>"}
+
+
+@dataclass
+class States:
+    """Addresses by what they show."""
+
+    office: Office
+    of: dict[str, str] = field(default_factory=dict)
+
+    def session(self, name: str, session: Session) -> None:
+        self.of[f"session {name}"] = f"/sessions/{session.session_id}/"
+
+    def approval(self, name: str, approval: Approval) -> None:
+        self.of[f"approval {name}"] = f"/approvals/{approval.id}/"
+
+
+def make_states() -> States:
+    states = States(Office())
+    for make in (_sessions, _effects, _asked, _decided, _reviewed, _people):
+        make(states)
+    return states
+
+
+def _people(states: States) -> None:
+    for _ in range(FAILURES_OF_ACCOUNT):
+        admit("mallory", "")
+    states.office.person("frank", states.office.north, "viewer")
+    pause_dispatch(Actor("shell:ops", "ops", None, "shell"), reason="the bank is down", tool="label")
+
+
+def _sessions(states: States) -> None:
+    """Each state and each interruption that needs no story, oldest first."""
+    later = rows.NOW + timedelta(minutes=4)
+    stopped: Callable[[str], dict[str, Any]] = lambda why: {"interruption": why, "stopped_by": why}  # noqa: E731
+    wanted: list[tuple[str, str, dict[str, Any]]] = [
+        ("failed", "failed", {}),
+        ("running", "running", {}),
+        ("stopping", "interrupting", {"stopped_by": "operator_requested"}),
+        ("ready", "pending", {}),
+        ("waits for its model", "pending", {"model_failures": 3, "runnable_at": later}),
+        ("held back", "pending", {"runnable_at": later}),
+        ("client", "interrupted", {"interruption": "client_execution", "client_driven": True}),
+        *((why, "interrupted", stopped(why)) for why in ("limit_reached", "model_unavailable", "worker_lost")),
+        ("stopped", "interrupted", stopped("operator_requested")),
+    ]
+    for number, (name, state, more) in enumerate(wanted):
+        values = {"created_at": rows.NOW - timedelta(hours=number + 1), "requester_name": "bob", "task": STORY, **more}
+        states.session(name, rows.session(state, tenant=states.office.north, **values))
+    asks = rows.session("interrupted", tenant=states.office.north, interruption="user_input_required", task=STORY)
+    question = rows.question(call=rows.call("awaiting_answer", session=asks), text="In full, or half of it?")
+    states.session("question", asks)
+    states.of["question"] = f"/questions/{question.id}/"
+
+
+def _effects(states: States) -> None:
+    office = states.office
+    unknown = office.unknown(task="refund order 1042 25.50 because " + STORY)
+    rows.attempt("selected", effect=unknown, evidence={"answer": "not found"}, reason="looked up by erin")
+    states.of["effect unknown"] = f"/effects/{unknown.id}/"
+    states.session("unknown", unknown.session)
+    for state in (
+        "proposed",
+        "intent_recorded",
+        "manual_review",
+        "safe_to_retry",
+        "completed",
+        "rejected",
+        "abandoned",
+    ):
+        call = rows.call(rows.CALL_OF_EFFECT[state], session=rows.session(tenant=office.north, task=STORY))
+        states.of[f"effect {state}"] = f"/effects/{rows.effect(state, call=call).id}/"
+
+
+def _asked(states: States) -> None:
+    """What waits for a decision."""
+    office = states.office
+    several = office.ask(("look", {"order": "1"}), ("refund", ODD), ("label", {"order": "7"}), task=STORY * 4)
+    states.session("waits", several)
+    states.approval("odd", Approval.objects.get(session=several, tool="refund"))
+    states.approval("idempotent", Approval.objects.get(session=several, tool="label"))
+    states.approval("own", office.approval(office.ask(by=office.alice, task="refund my own order")))
+    states.approval("near its end", office.approval(office.ask(("refund", {"order": "12"}), expires_in=900)))
+    states.approval("long", office.approval(office.ask(("refund", {"order": "9", "story": STORY * 800}))))
+    states.session("long", office.ask(("look", {"order": "9"}), gated=(), task=STORY * 90))
+    for number in range(6):
+        office.ask(("refund", {"order": f"{2000 + number}"}), task=f"refund order {2000 + number}")
+
+
+def _decided(states: States) -> None:
+    office = states.office
+    client = office.client(office.alice)
+    for name, verdict in (("denied", "deny"), ("approved", "approve"), ("done", "approve")):
+        session = office.ask(task=f"refund order 1042, to be {name}")
+        approval = office.approval(session)
+        client.post(
+            f"/approvals/{approval.id}/decide/", office.form(approval, verdict, reason="It was agreed by phone.")
+        )
+        if name != "approved":
+            office.run(session)
+        states.approval(name, approval)
+        states.session(name, session)
+    session = office.ask(task="refund order 1042, to be cancelled")
+    states.approval("cancelled", office.approval(session))
+    interrupt_session(office.north, office.actor(office.alice, office.north), session.session_id, reason="A mistake.")
+    states.session("cancelled", session)
+
+
+def _reviewed(states: States) -> None:
+    office = states.office
+    asker = office.actor(office.bob, office.north)
+    for name, action_id in (("matches", "change-0001"), ("differs", "change-0002")):
+        action = {"action_id": action_id}
+        operator = Operator([propose(**action)], [act(**action), VERIFY], name=f"operator-{name}")
+        session = start_session(office.north, asker, agent=operator.agent.name, text="correct the demo")
+        office.run(session)
+        states.approval(name, office.approval(session))
+        if name == "differs":
+            Proposal.objects.filter(session=session).update(fields={**action, "target": "other", "extra": 1})
+        states.session(f"proposal {name}", session)
