@@ -49,6 +49,7 @@ INTERRUPTION_WORDS = {
     "operator_requested": Words("Stopped by a person", "stopped"),
 }
 WAITS_FOR_MODEL = Words("Waits for its model, which gave no answer", "again")
+HELD_BACK = Words("Held back: dispatch is paused", "wait")
 ROUND_WORDS = {
     "waiting": "waits for people, and nothing of it was sent",
     "executing": "is carried out",
@@ -73,9 +74,7 @@ INTERRUPTION_NEXT = {
     "client_execution": "Its own client carries the calls out, reports what came of them, and finishes the session.",
     "limit_reached": "It goes on when a person resumes it.",
     "model_unavailable": "All its tries are used up. It goes on when a person resumes it.",
-    "worker_lost": (
-        "Three workers in a row were lost on the same step. Look at the logs, then resume it."
-    ),
+    "worker_lost": ("Three workers in a row were lost on the same step. Look at the logs, then resume it."),
     "operator_requested": "It goes on when a person resumes it or sends it a message.",
 }
 WAITS_FOR_SOMEBODY = ("effect_outcome_unknown", "user_input_required", "approval_required", "client_execution")
@@ -133,16 +132,18 @@ def finding_words(finding: str) -> str:
     return FINDING_WORDS.get(finding, finding)
 
 
-def session_words(session: Session) -> Words:
+def session_words(session: Session, now: datetime) -> Words:
     if session.state == "interrupted":
         return INTERRUPTION_WORDS[session.interruption or "operator_requested"]
     if session.state == "pending" and session.model_failures:
         return WAITS_FOR_MODEL
-    return SESSION_WORDS[session.state]
+    return HELD_BACK if tried_again_at(session, now) else SESSION_WORDS[session.state]
 
 
-def session_next(session: Session) -> str:
+def session_next(session: Session, now: datetime) -> str:
     """What it waits for and who can end that; empty when it is over."""
+    if session_words(session, now) is HELD_BACK:
+        return "What it would send is held back. It goes on by itself once an operator has resumed dispatch."
     if session.state == "interrupted":
         return INTERRUPTION_NEXT[session.interruption or "operator_requested"]
     return SESSION_NEXT[session.state]

@@ -65,11 +65,12 @@ def _show(
     mark = f"{found.last_seq} {found.updated_at.isoformat()} {','.join(str(pause.pk) for pause in pauses)}".strip()
     if nothing := unmoved(request, mark):
         return nothing
+    now = timezone.now()
     context = {
         "session": found,
-        "words": session_words(found),
-        "next_step": session_next(found),
-        "again_at": tried_again_at(found, timezone.now()),
+        "words": session_words(found, now),
+        "next_step": session_next(found, now),
+        "again_at": tried_again_at(found, now),
         "matters": sessions.matters_of(found),
         "mark": mark,
         "refresh": seconds_to_refresh(found),

@@ -50,7 +50,7 @@ def session_list(request: HttpRequest, member: Member) -> HttpResponse:
     mine = waiting if "approver" in member.actor.roles else set()
     full = len(found) == sessions.PAGE
     context = {
-        "rows": [(row, session_words(row), row.id in mine, tried_again_at(row, now)) for row in found],
+        "rows": [(row, session_words(row, now), row.id in mine, tried_again_at(row, now)) for row in found],
         "asked": asked,
         "narrowed": bool(asked.query),
         "statuses": STATUS,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -63,18 +62,19 @@ def run(out: Path, only: str) -> int:
     from .states import make_states
 
     call_command("migrate", verbosity=0)
-    shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     problems = [
         f"{name}: no picture shows it. Add a Shot, or say in NO_PICTURE why there is none." for name in uncovered()
     ]
+    for problem in problems:
+        print(problem, flush=True)
     with Camera(out, make_states()) as camera:
         for shot in SHOTS:
             if only in shot.name:
-                problems += camera.take(shot)
-    print(f"{camera.taken} pictures in {out}. Look at them.")
-    for problem in problems:
-        print(problem)
+                for problem in camera.take(shot):
+                    problems.append(problem)
+                    print(problem, flush=True)
+    print(f"{camera.taken} pictures in {out}. Look at them. What is wrong with them: {len(problems) or 'nothing'}.")
     return int(bool(problems))
 
 

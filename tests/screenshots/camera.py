@@ -20,6 +20,7 @@ from tests.chromium import FLAGS, find_chromium
 from .shots import Shot
 from .states import States
 
+TALLEST = 5000
 WINDOWS = [(scheme, width) for width in (1280, 360) for scheme in ("light", "dark")]
 
 
@@ -89,14 +90,18 @@ class Camera:
                 shot.act(page, self.states)
         except Exception as problem:
             return [f"{address} could not be shown: {problem}"]
-        page.screenshot(path=self.out / f"{shot.name}-{scheme}-{width}.png", full_page=True)
-        self.taken += 1
         problems = [line for line in said if not (shot.refused and line.startswith("Failed to load resource"))]
         if answer is not None and shot.act is None and answer.status != (shot.refused or 200):
             problems.append(f"{address} answered {answer.status}")
         if not page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
             problems.append("wider than its window")
-        return problems + _axe(page)
+        problems += _axe(page)
+        # The window grows to the page, so that what sticks to its edge covers nothing.
+        height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
+        page.set_viewport_size({"width": width, "height": height})
+        page.screenshot(path=self.out / f"{shot.name}-{scheme}-{width}.png", timeout=60_000)
+        self.taken += 1
+        return problems
 
 
 def _axe(page: Any) -> list[str]:

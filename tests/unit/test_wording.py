@@ -17,22 +17,22 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 def test_every_session_has_words_and_a_rhythm() -> None:
     for state in states.SESSION.names:
         if state != "interrupted":
-            assert session_words(Session(state=state)).text
+            assert session_words(Session(state=state), NOON).text
     for interruption in states.INTERRUPTIONS:
         session = Session(state="interrupted", interruption=interruption)
-        assert session_words(session).text
+        assert session_words(session, NOON).text
         assert (seconds_to_refresh(session) == 0) == (interruption in states.STOPPED_BY)
     assert seconds_to_refresh(Session(state="completed")) == seconds_to_refresh(Session(state="failed")) == 0
 
 
 def test_waiting_stopped_crashed_and_the_model_differ_at_one_look() -> None:
     def tone(interruption: str) -> str:
-        return session_words(Session(state="interrupted", interruption=interruption)).tone
+        return session_words(Session(state="interrupted", interruption=interruption), NOON).tone
 
     for_people = {tone(name) for name in ("approval_required", "user_input_required")}
     stopped = {tone(name) for name in ("operator_requested", "limit_reached", "model_unavailable")}
-    crashed = {tone("worker_lost"), session_words(Session(state="failed")).tone}
-    its_model = {session_words(Session(state="pending", model_failures=1)).tone}
+    crashed = {tone("worker_lost"), session_words(Session(state="failed"), NOON).tone}
+    its_model = {session_words(Session(state="pending", model_failures=1), NOON).tone}
     assert [len(tones) for tones in (for_people, stopped, crashed, its_model)] == [1, 1, 1, 1]
     assert len(for_people | stopped | crashed | its_model) == 4
 
@@ -40,15 +40,17 @@ def test_waiting_stopped_crashed_and_the_model_differ_at_one_look() -> None:
 def test_every_session_says_what_it_waits_for_unless_it_is_over() -> None:
     for state in states.SESSION.names:
         if state != "interrupted":
-            assert bool(wording.session_next(Session(state=state))) == (state not in ("completed", "failed"))
+            assert bool(wording.session_next(Session(state=state), NOON)) == (state not in ("completed", "failed"))
     for interruption in states.INTERRUPTIONS:
-        assert wording.session_next(Session(state="interrupted", interruption=interruption))
+        assert wording.session_next(Session(state="interrupted", interruption=interruption), NOON)
     assert set(wording.ROUND_WORDS) == set(states.ROUND.names)
 
 
 def test_only_what_is_held_back_is_looked_at_again_later() -> None:
     later = NOON + timedelta(seconds=9)
     assert wording.tried_again_at(Session(state="pending", runnable_at=later), NOON) == later
+    assert wording.session_words(Session(state="pending", runnable_at=later), NOON) is wording.HELD_BACK
+    assert "resumed dispatch" in wording.session_next(Session(state="pending", runnable_at=later), NOON)
     assert wording.tried_again_at(Session(state="pending", runnable_at=NOON), NOON) is None
     assert wording.tried_again_at(Session(state="running", runnable_at=None), NOON) is None
 
