@@ -9,7 +9,7 @@ import time
 import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,7 +21,8 @@ from .shots import Shot
 from .states import States
 
 TALLEST = 5000
-WINDOWS = [(scheme, width) for width in (1280, 360) for scheme in ("light", "dark")]
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WINDOWS = [(scheme, width) for width in (1280, 360) for scheme in SCHEMES]
 
 
 class Camera:
