@@ -21,7 +21,7 @@ from tests.databases import ENVIRONMENT
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("var/screenshots"), help="folder (default: %(default)s)")
-    parser.add_argument("--only", default="", help="only pictures whose name contains this")
+    parser.add_argument("--only", default="", help="only pictures whose names contain one of these, by commas")
     options = parser.parse_args()
     if find_chromium() is None:
         return int(bool(sys.stderr.write("No Chromium was found. Install one, or name it by CHROMIUM.\n")))
@@ -70,7 +70,7 @@ def run(out: Path, only: str) -> int:
         print(problem, flush=True)
     with Camera(out, make_states()) as camera:
         for shot in SHOTS:
-            if only in shot.name:
+            if any(part in shot.name for part in only.split(",")):
                 for problem in camera.take(shot):
                     problems.append(problem)
                     print(problem, flush=True)
