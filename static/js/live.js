@@ -39,7 +39,7 @@
     if (row.classList.contains("gone")) return;
     row.style.height = `${row.getBoundingClientRect().height}px`;
     row.classList.add("gone");
-    row.querySelector(".row-task").textContent = "No longer waits: somebody decided, or its time ended.";
+    row.querySelector(".row-task").textContent = "No longer waits.";
   }
 
   function show(page) {

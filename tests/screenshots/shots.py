@@ -149,7 +149,7 @@ SHOTS = [
     *_each("approval", "approval odd", "approval idempotent", "approval own", "approval near its end", "approval long",
            "approval denied", "approval approved", "approval done", "approval cancelled", "approval matches",
            "approval differs"),
-    Shot("approval-asking", "approval", "approval odd", act=ask),
+    Shot("approval-asking", "approval", "approval near its end", act=ask),
     Shot("approval-viewer", "approval", "approval odd", "bob"),
     Shot("approval-no-reason", "approval", "approval idempotent", refused=400, act=deny_without_reason),
     Shot("approval-too-late", "approval", "approval idempotent", refused=409, act=decide_late),

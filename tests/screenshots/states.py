@@ -110,7 +110,7 @@ def _decided(states: States) -> None:
     office = states.office
     client = office.client(office.alice)
     for name, verdict in (("denied", "deny"), ("approved", "approve"), ("done", "approve")):
-        session = office.ask(task=f"refund order 1042, to be {name}")
+        session = office.ask(("refund", {"order": f"77-{name}"}), task=f"refund order 77, to be {name}")
         approval = office.approval(session)
         client.post(
             f"/approvals/{approval.id}/decide/", office.form(approval, verdict, reason="It was agreed by phone.")
@@ -119,7 +119,7 @@ def _decided(states: States) -> None:
             office.run(session)
         states.approval(name, approval)
         states.session(name, session)
-    session = office.ask(task="refund order 1042, to be cancelled")
+    session = office.ask(("refund", {"order": "78"}), task="refund order 78, to be cancelled")
     states.approval("cancelled", office.approval(session))
     interrupt_session(office.north, office.actor(office.alice, office.north), session.session_id, reason="A mistake.")
     states.session("cancelled", session)
