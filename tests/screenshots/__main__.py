@@ -62,7 +62,7 @@ def run(out: Path, only: str) -> int:
     from .states import make_states
 
     call_command("migrate", verbosity=0)
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
     problems = [
         f"{name}: no picture shows it. Add a Shot, or say in NO_PICTURE why there is none." for name in uncovered()
     ]

@@ -48,6 +48,7 @@ def keys(page: Any, states: States) -> None:
 
 
 def ask(page: Any, states: States) -> None:
+    page.locator("[data-exact-end]").evaluate("element => element.scrollIntoView({block: 'center'})")
     page.locator("[data-approve]:enabled").first.wait_for()
     page.get_by_role("button", name="Approve and").click()
 
