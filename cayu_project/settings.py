@@ -97,7 +97,7 @@ INSTALLED_APPS = [
     "cayu_runtime",
     *(["cayu_project.demo"] if CAYU_DEMO else []),
     *CAYU_APPS,
-    "django.contrib.admin",
+    "cayu_project.door.AdminDoor",  # django.contrib.admin, with our site
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

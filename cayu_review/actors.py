@@ -17,6 +17,8 @@ from .models import Membership
 from .selectors.membership import PERSON, memberships_of
 
 ACTIVE_TENANT = "cayu_tenant"
+AT_THE_ADMIN = frozenset({"auditor", "administrator"})
+STARTING = frozenset({"viewer", "approver"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,15 @@ class Member:
     actor: Actor
     tenant: Tenant
     tenants: tuple[Tenant, ...]
+
+    @property
+    def enters_admin(self) -> bool:
+        """Whether the menu leads there. What is to be seen there, the authority says."""
+        return self.actor.is_superuser or not AT_THE_ADMIN.isdisjoint(self.actor.roles)
+
+    @property
+    def starts_sessions(self) -> bool:
+        return not STARTING.isdisjoint(self.actor.roles)
 
 
 def member_for(request: HttpRequest) -> Member | None:
@@ -45,13 +56,23 @@ def member_for(request: HttpRequest) -> Member | None:
     return Member(_actor(user, tenant, memberships), tenant, tuple(tenants.values()))
 
 
-def _actor(user: AbstractBaseUser, tenant: Tenant, memberships: list[Membership]) -> Actor:
+def actor_for(request: HttpRequest) -> Actor | None:
+    """The signed-in person as who acts: in their active tenant, or in none, as a superuser without any role is."""
+    member = member_for(request)
+    if member is not None:
+        return member.actor
+    user = request.user
+    return _actor(user, None, []) if isinstance(user, AbstractBaseUser) else None
+
+
+def _actor(user: AbstractBaseUser, tenant: Tenant | None, memberships: list[Membership]) -> Actor:
+    held = [held.role for held in memberships if tenant is not None and held.tenant_id == tenant.id]
     return Actor(
         subject=f"{PERSON}{user.pk}",
         name=(getattr(user, "get_full_name", str)() or user.get_username())[:200],
-        tenant=tenant.id,
+        tenant=tenant.id if tenant is not None else None,
         source="web",
-        roles=tuple(sorted(held.role for held in memberships if held.tenant_id == tenant.id)),
+        roles=tuple(sorted(held)),
         is_superuser=bool(getattr(user, "is_superuser", False)),
     )
 

@@ -1,7 +1,7 @@
 """Who may do what: the answer to the runtime's question (DESIGN §8), one function per action.
 
-Roles are read from the database when the question is asked, whatever the actor carries; a superuser without a role in
-the tenant has no authority in it.
+Roles are read from the database when the question is asked, whatever the actor carries. A superuser without a role in
+the tenant has no authority over what happens in it; they manage people, in every tenant.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import AbstractBaseUser
+
 from cayu_runtime.contracts import Actor, Permit, Refusal
 from cayu_runtime.models import Approval, EffectRecord, Session, Tenant
 
-from .selectors.membership import PERSON, roles_of
+from .selectors.membership import PERSON, is_of_tenant_alone, is_superuser, roles_of
 
 Answer = Permit | Refusal
 
@@ -26,6 +28,19 @@ NOT_APPROVER = Refusal(
 )
 ONLY_PEOPLE = Refusal("not_permitted", "Only a person can decide. Agents and their tokens never can.")
 
+NOT_STARTER = Refusal(
+    "not_permitted", "Starting a session needs the role viewer or approver. Ask an administrator for it."
+)
+NOT_AUDITOR = Refusal(
+    "not_permitted",
+    "Reading the records needs the role auditor, which you do not have here. Ask an administrator for it.",
+)
+NOT_ADMINISTRATOR = Refusal(
+    "not_permitted", "Managing people needs the role administrator in their tenant, or a superuser."
+)
+NOT_YOURS = Refusal(
+    "not_permitted", "This account has authority outside of your tenant, so only a superuser can change it."
+)
 NOT_ASKER = Refusal("not_permitted", "Only the person who asked for this session, or an approver, can stop it.")
 ONLY_OPERATORS = Refusal("not_permitted", "Dispatch is paused and resumed by an operator: manage.py dispatch.")
 
@@ -41,8 +56,47 @@ class MembershipAuthority:
 
 
 def may_take_part(actor: Actor, tenant: Tenant) -> Answer:
-    """To view and to start a session: any role in the tenant."""
+    """To view: any role in the tenant."""
     return Permit() if _roles_in(actor, tenant.id) else NO_ROLE
+
+
+def may_start(actor: Actor, tenant: Tenant) -> Answer:
+    """To start a session: not for those who only audit, or only manage people."""
+    roles = _roles_in(actor, tenant.id)
+    if not roles:
+        return NO_ROLE
+    return Permit() if roles & {"viewer", "approver"} else NOT_STARTER
+
+
+def may_audit(actor: Actor, tenant: Tenant) -> Answer:
+    """To read every row of the tenant. For superusers too, the role decides."""
+    return Permit() if "auditor" in _roles_in(actor, tenant.id) else NOT_AUDITOR
+
+
+def may_manage_people(actor: Actor, tenant: Tenant | None) -> Answer:
+    """To make accounts, and to give and take roles: an administrator in their tenant, a superuser in each."""
+    if actor.source == "api":
+        return NOT_ADMINISTRATOR
+    if is_superuser(actor.subject):
+        return Permit()
+    if tenant is None:
+        return NOT_ADMINISTRATOR
+    return Permit() if "administrator" in _roles_in(actor, tenant.id) else NOT_ADMINISTRATOR
+
+
+def may_manage_account(actor: Actor, user: AbstractBaseUser) -> Answer:
+    """To change a name, a password, or whether an account is on.
+
+    An administrator may if all authority of the account lies in their tenant: whoever can set a password can act as
+    that person, in every tenant where they hold a role.
+    """
+    if actor.source == "api":
+        return NOT_ADMINISTRATOR
+    if is_superuser(actor.subject):
+        return Permit()
+    if "administrator" not in _roles_in(actor, actor.tenant):
+        return NOT_ADMINISTRATOR
+    return Permit() if is_of_tenant_alone(user, actor.tenant) else NOT_YOURS
 
 
 def may_interrupt(actor: Actor, session: Session) -> Answer:
@@ -86,11 +140,16 @@ def _roles_in(actor: Actor, tenant_id: UUID) -> frozenset[str]:
 
 QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "view": may_take_part,
-    "start_session": may_take_part,
+    "start_session": may_start,
     "interrupt_session": may_interrupt,
     "decide": may_decide,
     "revoke": may_decide,
     "reconcile": may_settle,
     "abandon_session": may_settle,
     "pause_dispatch": may_pause_dispatch,
+    "audit": may_audit,
+    "grant_role": may_manage_people,
+    "revoke_role": may_manage_people,
+    "manage_people": may_manage_people,
+    "manage_account": may_manage_account,
 }

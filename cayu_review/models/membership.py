@@ -6,11 +6,15 @@ from django.db.models.functions import Now
 
 from cayu_runtime.models import Tenant
 
-ROLES = ("viewer", "approver")
+ROLES = ("viewer", "approver", "auditor", "administrator")
 
 
 class Membership(models.Model):
-    """One role of one person in one tenant. `viewer` reads and starts sessions; `approver` also decides."""
+    """One role of one person in one tenant.
+
+    `viewer` reads and starts sessions; `approver` also decides; `auditor` reads every row in the admin;
+    `administrator` manages the people of the tenant there. Each of the four reads the pages.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="memberships")
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="memberships")

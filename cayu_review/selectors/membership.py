@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
+from django.db.models import Exists, OuterRef
 
 from ..models import Membership
 
@@ -14,14 +15,38 @@ PERSON = "user:"
 
 def roles_of(tenant_id: UUID, subject: str) -> frozenset[str]:
     """The roles that an active person holds in a tenant at this moment. None for a subject that is no person."""
-    if not subject.startswith(PERSON):
-        return frozenset()
-    try:
-        key: Any = get_user_model()._meta.pk.to_python(subject.removeprefix(PERSON))
-    except ValidationError:
+    key = _key_of(subject)
+    if key is None:
         return frozenset()
     held = Membership.objects.filter(tenant=tenant_id, user=key, user__is_active=True)
     return frozenset(held.values_list("role", flat=True))
+
+
+def is_superuser(subject: str) -> bool:
+    """Whether this subject is an active superuser at this moment."""
+    key = _key_of(subject)
+    return key is not None and get_user_model().objects.filter(pk=key, is_active=True, is_superuser=True).exists()
+
+
+def is_of_tenant_alone(user: AbstractBaseUser, tenant_id: UUID | None) -> bool:
+    """Whether a person holds roles in this tenant and in no other, and stands above none."""
+    if getattr(user, "is_superuser", False) or getattr(user, "is_staff", False):
+        return False
+    return {held.tenant_id for held in memberships_of(user)} == {tenant_id}
+
+
+def people_of(tenant_id: UUID | None) -> Exists:
+    """The condition on accounts that they hold a role in this tenant."""
+    return Exists(Membership.objects.filter(user=OuterRef("pk"), tenant=tenant_id))
+
+
+def _key_of(subject: str) -> Any:
+    if not subject.startswith(PERSON):
+        return None
+    try:
+        return get_user_model()._meta.pk.to_python(subject.removeprefix(PERSON))
+    except ValidationError:
+        return None
 
 
 def memberships_of(user: AbstractBaseUser) -> list[Membership]:

@@ -27,3 +27,14 @@ def grant_role(user: AbstractBaseUser, tenant: Tenant, role: str, actor: Actor |
         )
     _, created = Membership.objects.get_or_create(user_id=user.pk, tenant=tenant, role=role)
     return created
+
+
+def revoke_role(user: AbstractBaseUser, tenant: Tenant, role: str, actor: Actor | None = None) -> bool:
+    """Take a role in a tenant from a person. True when they held it; it ends at once, also for open pages.
+
+    `actor` is who takes it; None is an operator at a shell. NotPermitted by the authority.
+    """
+    if actor is not None:
+        authority.require(actor, "revoke_role", tenant)
+    removed, _ = Membership.objects.filter(user_id=user.pk, tenant=tenant, role=role).delete()
+    return removed > 0

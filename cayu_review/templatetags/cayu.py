@@ -9,7 +9,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from ..exact import Token, visible
+from ..exact import Token, rows, visible
 from ..exact import tokens as split_tokens
 from ..moments import ago as ago_words
 from ..moments import left as left_words
@@ -20,6 +20,7 @@ from ..wording import ATTEMPT_NAMES, EFFECT_MEANING, EFFECT_NAMES, action_of, ac
 register = template.Library()
 
 register.filter("visible", visible)
+register.filter("exact_rows", rows)
 register.simple_tag(action_of)
 register.simple_tag(action_within)
 

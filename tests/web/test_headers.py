@@ -32,7 +32,7 @@ def test_pages_are_not_framed_sniffed_or_named_to_other_sites(client: Client) ->
 
 @pytest.mark.django_db
 def test_cookies_are_secure_and_not_for_scripts(client: Client) -> None:
-    response = client.get("/admin/login/")
+    response = client.get("/accounts/login/")
     cookie = response.cookies["csrftoken"]
     assert cookie["secure"]
     assert cookie["httponly"]

@@ -14,7 +14,10 @@ from cayu_runtime.selectors.tenant import find_tenant
 
 
 class Command(BaseCommand):
-    help = "Give a person a role in a tenant: viewer reads and starts sessions, approver also decides."
+    help = (
+        "Give a person a role in a tenant: viewer reads and starts sessions, approver also decides, "
+        "auditor reads every row in the admin, administrator manages people there."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", help="the name the person signs in with")
