@@ -42,12 +42,14 @@ class AuditSite(AdminSite):
         return closed + kept
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
-        """The models of an app in the order in which they were registered, which is the order they are read in."""
+        """Apps and tables in the order in which they were registered, which is the order they are read in."""
         apps: list[Any] = super().get_app_list(request, app_label)
         order = {model: place for place, model in enumerate(self._registry)}
         for app in apps:
             app["models"].sort(key=lambda entry: order[entry["model"]])
-        return apps
+            for entry in app["models"]:
+                entry["about"] = getattr(self._registry[entry["model"]], "about", "")
+        return sorted(apps, key=lambda app: order[app["models"][0]["model"]])
 
 
 def _closed(request: HttpRequest, **names: str) -> HttpResponse:

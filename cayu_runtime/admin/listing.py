@@ -109,7 +109,7 @@ class ListedAdmin(admin.ModelAdmin):
         kept = {name: str(parent.pk) for name, parent in parents.items()}
         context = {
             **self.admin_site.each_context(request),
-            "title": self.opts.verbose_name_plural.capitalize(),
+            "title": str(self.opts.verbose_name_plural).capitalize(),
             "opts": self.opts,
             "about": self.about,
             "table": self.table(found, without=tuple(parents)),
@@ -224,7 +224,7 @@ class ListedAdmin(admin.ModelAdmin):
         return keys
 
     def _key(self, order: Order, text: str) -> Any:
-        field = self.opts.pk if order.column == "pk" else self.opts.get_field(order.column)
+        field: Any = self.opts.pk if order.column == "pk" else self.opts.get_field(order.column)
         try:
             key = field.to_python(text)
         except ValidationError:
