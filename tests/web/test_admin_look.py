@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 
 from cayu_review.models import Membership
 from cayu_review.services.membership import grant_role
-from cayu_runtime.models import Session
+from cayu_runtime.models import Approval, Attachment, Event, Session, ToolCall
 from tests.web.office import Office
 from tests.web.records import list_of, one_of_each, page_of
 
@@ -30,13 +30,12 @@ def addresses(office: Office) -> list[str]:
     """Each kind of page: lists, rows, forms."""
     effect = office.unknown(task="refund order 1042\u200b <b>bold</b>")
     rows = one_of_each(office.north)
-    rows[Session] = effect.session
     held = Membership.objects.filter(user=office.bob).first()
     assert held is not None
     return [
         "/admin/",
-        *map(list_of, rows),
-        *map(page_of, [*rows.values(), effect, effect.call]),
+        *map(list_of, (Session, ToolCall, Event)),
+        *map(page_of, (effect.session, effect.call, effect, rows[Approval], rows[Attachment], rows[Event])),
         f"{list_of(Session)}?q=nothing",
         "/admin/auth/user/",
         "/admin/auth/user/add/",
@@ -51,8 +50,7 @@ def addresses(office: Office) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("size, scheme", [(WIDE, "light"), (PHONE, "dark")], ids=["wide-light", "phone-dark"])
 def test_every_page_fits_and_is_accessible(
     size: Any, scheme: str, office: Office, addresses: list[str], browser: Any, live_server: Any, settings: Settings
 ) -> None:
