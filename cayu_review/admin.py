@@ -14,6 +14,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 
 from cayu_runtime import authority
 from cayu_runtime.admin.listing import ListedAdmin, Search
@@ -108,13 +109,18 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
         if obj is None:
             fields = ("username", "usable_password", "password1", "password2")
             return [(None, {"fields": (*fields, "role") if visitor.administers else fields})]
-        own = ("username", "password") if self.has_change_permission(request, obj) else ("username",)
+        own = ("username", "set_password") if self.has_change_permission(request, obj) else ("username",)
         rights = ("is_active", "is_superuser") if visitor.superuser else ("is_active",)
         moments = ("last_login", "date_joined")
         return [(None, {"fields": (*own, "first_name", "last_name", "email", *rights, *moments)})]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("last_login", "date_joined") if obj is not None else ()
+        return ("set_password", "last_login", "date_joined") if obj is not None else ()
+
+    @admin.display(description="Password")
+    def set_password(self, obj: Any) -> str:
+        """The way to Django's form; nothing of the stored hash is shown."""
+        return format_html('<a class="button" href="{}">{}</a>', "../password/", "Set a new password")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         visitor = visitor_of(request)

@@ -132,6 +132,9 @@ def test_an_administrator_switches_an_account_of_the_tenant_off_and_sets_its_pas
     office: Office, boss: Client
 ) -> None:
     address = f"{PEOPLE}{office.bob.pk}/"
+    page = boss.get(f"{address}change/").content.decode()
+    assert 'href="../password/"' in page
+    assert not [part for part in office.bob.password.split("$")[1:] if part[:6] in page], "a piece of the hash is shown"
     form = {"usable_password": "true", "password1": WORD, "password2": WORD}
     assert boss.post(f"{address}password/", form).status_code == 302
     office.bob.refresh_from_db()
