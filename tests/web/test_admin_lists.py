@@ -54,9 +54,11 @@ def test_a_list_costs_the_same_at_10_and_at_10_000_rows(office: Office, auditor:
     ]
     few = [queries(auditor, address, **query) for address, query in wanted]
     Session.objects.bulk_create(
-        [rows.session(tenant=office.north, session_id=f"run-0000x{n}", save=False) for n in range(9_990)]
+        [rows.session(tenant=office.north, session_id=f"run-0000x{n}", save=False) for n in range(9_990)],
+        batch_size=1000,
     )
-    Event.objects.bulk_create(rows.event(session=made[0], seq=seq, save=False) for seq in range(11, 10_001))
+    more = (rows.event(session=made[0], seq=seq, save=False) for seq in range(11, 10_001))
+    Event.objects.bulk_create(more, batch_size=1000)
     many = [queries(auditor, address, **query) for address, query in wanted]
     assert [len(part) for part in many] == [len(part) for part in few]
     for sql in (sql for part in many for sql in part):
