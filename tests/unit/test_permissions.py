@@ -15,13 +15,18 @@ HELD = {
     (NORTH, "user:1"): {"viewer"},
     (NORTH, "user:2"): {"approver"},
     (SOUTH, "user:3"): {"viewer", "approver"},
+    (NORTH, "user:4"): {"auditor"},
+    (NORTH, "user:5"): {"administrator"},
 }
+ROOT = "user:7"
 
 
 @pytest.fixture(autouse=True)
 def roles(monkeypatch: pytest.MonkeyPatch) -> None:
     held = lambda tenant, subject: frozenset(HELD.get((tenant, subject), ()))  # noqa: E731
     monkeypatch.setattr(permissions, "roles_of", held)
+    monkeypatch.setattr(permissions, "is_superuser", lambda subject: subject == ROOT)
+    monkeypatch.setattr(permissions, "is_of_tenant_alone", lambda user, tenant: user == ("of", tenant))
 
 
 def actor(subject: str, tenant: uuid.UUID = NORTH, source: str = "web", **more: Any) -> Actor:
@@ -46,6 +51,41 @@ def may(who: Actor, action: str, obj: Any = None) -> str:
 def test_any_role_in_the_tenant_views_and_starts(subject: str, answer: str) -> None:
     assert may(actor(subject), "view", Tenant(id=NORTH)) == answer
     assert may(actor(subject), "start_session", Tenant(id=NORTH)) == answer
+
+
+@pytest.mark.parametrize("subject", ["user:4", "user:5"])
+def test_who_only_audits_or_manages_people_views_and_starts_and_decides_nothing(subject: str) -> None:
+    assert may(actor(subject), "view", Tenant(id=NORTH)) == "permitted"
+    assert may(actor(subject), "start_session", Tenant(id=NORTH)) == "not_permitted"
+    assert may(actor(subject), "decide", approval()) == "not_permitted"
+
+
+@pytest.mark.parametrize("subject", ["user:1", "user:2", "user:5", ROOT])
+def test_auditing_needs_the_role_auditor_here(subject: str) -> None:
+    assert may(actor("user:4"), "audit", Tenant(id=NORTH)) == "permitted"
+    assert may(actor("user:4"), "audit", Tenant(id=SOUTH)) == "not_permitted"
+    assert may(actor(subject, is_superuser=True), "audit", Tenant(id=NORTH)) == "not_permitted"
+
+
+@pytest.mark.parametrize("action", ["grant_role", "revoke_role", "manage_people"])
+def test_people_are_managed_by_administrators_of_the_tenant_and_by_superusers(action: str) -> None:
+    assert may(actor("user:5"), action, Tenant(id=NORTH)) == "permitted"
+    assert may(actor("user:5"), action, Tenant(id=SOUTH)) == "not_permitted"
+    assert may(actor("user:5"), action, None) == "not_permitted"
+    assert may(actor("user:5", source="api"), action, Tenant(id=NORTH)) == "not_permitted"
+    for subject in ("user:1", "user:2", "user:4"):
+        assert may(actor(subject, is_superuser=True), action, Tenant(id=NORTH)) == "not_permitted"
+    for tenant in (Tenant(id=NORTH), Tenant(id=SOUTH), None):
+        assert may(actor(ROOT), action, tenant) == "permitted"
+        assert may(actor(ROOT, source="api"), action, tenant) == "not_permitted"
+
+
+def test_an_account_is_changed_by_who_administers_all_of_it() -> None:
+    assert may(actor("user:5"), "manage_account", ("of", NORTH)) == "permitted"
+    assert may(actor("user:5"), "manage_account", ("of", SOUTH)) == "not_permitted"
+    assert may(actor("user:5", source="api"), "manage_account", ("of", NORTH)) == "not_permitted"
+    assert may(actor("user:2"), "manage_account", ("of", NORTH)) == "not_permitted"
+    assert may(actor(ROOT), "manage_account", ("of", SOUTH)) == "permitted"
 
 
 def test_one_takes_part_only_in_the_active_tenant() -> None:
@@ -107,14 +147,15 @@ def test_the_kill_switch_belongs_to_the_shell() -> None:
     assert may(Actor("shell:ops", "ops", NORTH, "shell"), "decide", approval()) == "not_permitted"
 
 
-@pytest.mark.parametrize("action", ["grant_role", "", "DECIDE", "abandon"])
+@pytest.mark.parametrize("action", ["", "DECIDE", "abandon"])
 def test_an_unknown_question_is_refused(action: str) -> None:
     assert may(actor("user:2"), action) == "not_permitted"
 
 
 def test_every_refusal_is_a_whole_sentence() -> None:
     refusals = [permissions.OWN_REQUEST, permissions.NO_ROLE, permissions.NOT_APPROVER, permissions.ONLY_PEOPLE]
-    refusals += [permissions.NOT_ASKER, permissions.ONLY_OPERATORS]
+    refusals += [permissions.NOT_ASKER, permissions.ONLY_OPERATORS, permissions.NOT_STARTER]
+    refusals += [permissions.NOT_AUDITOR, permissions.NOT_ADMINISTRATOR, permissions.NOT_YOURS]
     answer = MembershipAuthority().may(actor("user:2"), "stop_the_world", None)
     assert isinstance(answer, Refusal)
     for refusal in [*refusals, answer]:

@@ -38,6 +38,7 @@ def queries(client: Client, address: str, **query: str) -> list[str]:
     return [query["sql"] for query in captured]
 
 
+@pytest.mark.timeout(300)  # making 20,000 rows takes most of it
 def test_a_list_costs_the_same_at_10_and_at_10_000_rows(office: Office, auditor: Client) -> None:  # D10
     made = sessions(office, 10)
     Event.objects.bulk_create(rows.event(session=made[0], seq=seq, save=False) for seq in range(1, 11))
