@@ -12,7 +12,7 @@ from ..core.decisions import Answer, Decided
 from ..core.judgement import registered
 from ..core.results import visible
 from ..core.statements import find
-from ..errors import Conflict, InvalidRequest, NotFound
+from ..errors import Conflict, InvalidRequest, NotFound, StaleVersion
 from ..models import Approval, Tenant
 
 VERDICTS = ("approve", "deny")
@@ -28,11 +28,12 @@ def decide_approval(
     version: int,
     digest: str,
     reason: str = "",
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | str | None = None,
 ) -> Decided:
     """Record a person's answer to exactly what they saw: `version` and `digest` (hex) of the approval.
 
-    With `arguments` it approves these in place of the shown ones, where the policy allows that; they are judged again.
+    With `arguments` (a JSON object, or its text) it approves these in place of the shown ones, where the policy allows
+    that; they are judged again.
     The same answer of the same person again returns the recorded one (`replay`). Raises NotFound, NotPermitted,
     InvalidRequest, or a Conflict: AlreadyDecided (names the winner), StaleVersion, DigestMismatch, ApprovalExpired,
     HeldAction (an equal action is uncertain), ProposalConflict.
@@ -49,6 +50,30 @@ def decide_approval(
     agent = registry.find_agent(approval.agent)
     known = registered(agent) if agent is not None and verdict == "approve" else None
     return _recorded(decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor, known))
+
+
+def preview_edit(
+    tenant: Tenant,
+    actor: Actor,
+    approval_id: uuid.UUID,
+    *,
+    version: int,
+    digest: str,
+    arguments: Mapping[str, Any] | str,
+) -> edits.Edited:
+    """What approving with these arguments would be about: effective arguments and target. Records nothing.
+
+    Raises as `decide_approval`; InvalidRequest too when nothing is changed.
+    """
+    approval = _find(tenant, approval_id)
+    authority.require(actor, "decide", approval)
+    answer = _checked("approve", version, digest, "")
+    if approval.state != "pending" or answer.decides != (approval.version, bytes(approval.intent_digest)):
+        raise StaleVersion("The request changed since this page was read. Read it again before deciding.")
+    edited = _edited(approval, answer, arguments)
+    if edited is None:
+        raise InvalidRequest("These are the arguments that were asked for. Change one of them, or approve it as it is.")
+    return edited
 
 
 def revoke_approval(
@@ -77,8 +102,10 @@ def _recorded(outcome: Decided | Conflict) -> Decided:
     return outcome
 
 
-def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any]) -> edits.Edited | None:
+def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any] | str) -> edits.Edited | None:
     """The edit of what the person saw; None if it changes nothing of that."""
+    if isinstance(arguments, str) and not arguments.strip():
+        raise InvalidRequest("There are no arguments. Write one JSON object, {} at least.")
     session = approval.session
     edited = edits.judge_edit(registry.find_agent(session.agent), session, approval, arguments)
     return None if edited.intent_digest == answer.digest else edited
