@@ -1,4 +1,4 @@
-"""Arguments changed before approving, on the page (issue 4): offered where the policy allows it, judged again, shown."""
+"""Arguments changed before approving, on the page (issue 4): where the policy allows it, judged again, shown."""
 
 import html
 import json
