@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from cayu_runtime.errors import CayuError, Conflict, InvalidRequest, NotFound, N
 from cayu_runtime.models import Approval
 from cayu_runtime.selectors.approval import find_approval, next_waiting, revocation_of
 from cayu_runtime.selectors.effect import UNCERTAIN, unsettled_equals
-from cayu_runtime.services.approval import decide_approval, preview_edit, revoke_approval
+from cayu_runtime.services.approval import Edited, decide_approval, preview_edit, revoke_approval
 
 from ..actors import Member
 from ..compare import changes, differing_fields, pairs
@@ -90,8 +90,7 @@ def confirm(request: HttpRequest, member: Member, found: Approval) -> HttpRespon
         )
     except CayuError as problem:
         return _unrecorded(request, member, found, problem, draft)
-    after = {"arguments": edited.arguments, "target": edited.target}
-    return _show(request, member, found, draft=draft, confirming=True, edited=after)
+    return _show(request, member, found, draft=draft, confirming=True, edited=edited)
 
 
 @_deed
@@ -186,7 +185,7 @@ def _show(
     problem: CayuError | None = None,
     draft: Draft = Draft(),
     confirming: bool = False,
-    edited: Mapping[str, Any] | None = None,
+    edited: Edited | None = None,
     taking_back: bool = False,
 ) -> HttpResponse:
     """The approval as it is now. Which buttons exist is asked of the authority that will judge the decision."""
@@ -201,6 +200,8 @@ def _show(
     context: dict[str, Any] = {
         "approval": found,
         "arguments": rows(call.arguments),
+        "digest": found.intent_digest.hex(),
+        "version": found.version,
         **beside,
         **equals,
         "stopped": stopped,
@@ -221,7 +222,13 @@ def _show(
     if context["editable"]:
         context["arguments_text"] = editable_text(call.arguments) if draft.arguments is None else draft.arguments
     if edited is not None:
-        context["edited"] = {"target": edited["target"], "changes": changes(call.arguments, edited["arguments"])}
+        context |= {
+            "edited": edited,
+            "changes": changes(call.arguments, edited.arguments),
+            "arguments": rows(edited.arguments),
+            "digest": edited.intent_digest.hex(),
+            "version": found.version + 1,
+        }
     if call.proposed_arguments is not None:
         context["versions"] = pairs(call.proposed_arguments, call.arguments)
     if found.state == "approved":

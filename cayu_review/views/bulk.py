@@ -19,7 +19,6 @@ from ..wording import Words, approval_words
 from .pages import draft_of, members_only, page
 
 ANSWERS = {
-    "done": Words("Done", "good"),
     "replay": Words("You had decided it so before", "still"),
     "already_decided": Words("Decided by somebody else", "bad"),
     "approval_expired": Words("Expired", "bad"),
@@ -30,6 +29,7 @@ ANSWERS = {
     "not_together": Words("To be decided for itself", "bad"),
     "not_found": Words("Not found", "bad"),
 }
+DONE = {"approve": Words("Approved", "wait"), "deny": Words("Denied", "still")}
 LEFT_ALONE = Words("Left alone", "bad")
 
 
@@ -93,7 +93,10 @@ def _chosen(member: Member, approval: Approval, verb: str) -> Chosen:
 def _answered(request: HttpRequest, member: Member, answers: list[Answered], verdict: str, reason: str) -> HttpResponse:
     done = sum(answer.done for answer in answers)
     context = {
-        "answers": [(answer, ANSWERS.get(answer.code, LEFT_ALONE)) for answer in answers],
+        "answers": [
+            (answer, DONE[verdict] if answer.code == "done" else ANSWERS.get(answer.code, LEFT_ALONE))
+            for answer in answers
+        ],
         "done": done,
         "left": len(answers) - done,
         "verdict": verdict,

@@ -9,6 +9,7 @@ from .. import authority, registry
 from ..contracts import Actor
 from ..core import decisions, edits
 from ..core.decisions import Answer, Decided
+from ..core.edits import Edited
 from ..core.judgement import registered
 from ..core.results import visible
 from ..core.statements import find
@@ -60,7 +61,7 @@ def preview_edit(
     version: int,
     digest: str,
     arguments: Mapping[str, Any] | str,
-) -> edits.Edited:
+) -> Edited:
     """What approving with these arguments would be about: effective arguments and target. Records nothing.
 
     Raises as `decide_approval`; InvalidRequest too when nothing is changed.
@@ -102,7 +103,7 @@ def _recorded(outcome: Decided | Conflict) -> Decided:
     return outcome
 
 
-def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any] | str) -> edits.Edited | None:
+def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any] | str) -> Edited | None:
     """The edit of what the person saw; None if it changes nothing of that."""
     if isinstance(arguments, str) and not arguments.strip():
         raise InvalidRequest("There are no arguments. Write one JSON object, {} at least.")

@@ -45,7 +45,7 @@
   function compare() {
     const changed = "changed" in text.dataset || text.value !== text.defaultValue;
     for (const element of document.querySelectorAll("[data-change], [data-put-back], [data-if-changed]")) element.hidden = !changed;
-    document.querySelector("[data-as-asked]").hidden = changed;
+    for (const element of document.querySelectorAll("[data-as-asked]")) element.hidden = changed;
     if (changed && confirm && !confirm.hidden) turn(false);
   }
 

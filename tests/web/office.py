@@ -116,9 +116,9 @@ class Office:
             **changed,
         }
 
-    def unknown(self, **options: Any) -> EffectRecord:
+    def unknown(self, *calls: tuple[str, dict[str, Any]], **options: Any) -> EffectRecord:
         """A refund that was approved, dispatched, and broke without an answer."""
-        session = self.ask(**options)
+        session = self.ask(*calls, **options)
         self.refund.breaks = True
         approval = self.approval(session)
         answer = self.client(self.alice).post(f"/approvals/{approval.id}/decide/", self.form(approval, "approve"))
