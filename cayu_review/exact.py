@@ -72,7 +72,7 @@ def brief(value: Mapping[str, Any], without: str, most: int = 2) -> tuple[list[R
         for row in rows({name: item})
         if sum(len(token.text) for token in (*row.path, *row.value)) <= BRIEF
     ][:most]
-    named = len(found) + any(item == without for item in value.values())
+    named = len(found) + (without != "" and without in value.values())
     return found, len(value) - named
 
 
