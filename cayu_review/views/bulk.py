@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from cayu_runtime.errors import InvalidRequest
 from cayu_runtime.models import Approval
 from cayu_runtime.selectors.approval import find_approvals
-from cayu_runtime.services.bulk import MAX_ITEMS, Answered, Item, decide_many, obstacle_to, verb_of
+from cayu_runtime.services.approval import MAX_ITEMS, Answered, Item, decide_many, obstacle_to, verb_of
 
 from ..actors import Member
 from ..compare import differing_fields

@@ -14,7 +14,7 @@ from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest
 from cayu_runtime.models import Approval, Decision
 from cayu_runtime.policies import RequireApproval
-from cayu_runtime.services.bulk import MAX_ITEMS, Answered, Item, decide_many
+from cayu_runtime.services.approval import MAX_ITEMS, Answered, Item, decide_many
 from tests.machine import Counter, Machine, agent_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

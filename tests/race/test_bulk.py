@@ -6,7 +6,7 @@ import pytest
 
 from cayu_runtime import Call, ToolEffect
 from cayu_runtime.models import Approval, Decision
-from cayu_runtime.services.bulk import Item, decide_many
+from cayu_runtime.services.approval import Item, decide_many
 from tests.machine import Counter, Gate, agent_of
 from tests.race.rivals import PATIENCE, Rival
 

@@ -23,9 +23,9 @@ SCHEMA = {
 
 @pytest.fixture
 def office(office: Office) -> Office:
-    spec = {"verb": "Refund order", "target": "order", "input_schema": SCHEMA}
-    office.refund = Deed(ToolSpec("refund", effect=ToolEffect.EXTERNAL, **spec))
-    office.label = Deed(ToolSpec("label", effect=ToolEffect.IDEMPOTENT, **{**spec, "verb": "Label order"}))
+    external, idempotent = ToolEffect.EXTERNAL, ToolEffect.IDEMPOTENT
+    office.refund = Deed(ToolSpec("refund", "", SCHEMA, external, verb="Refund order", target="order"))
+    office.label = Deed(ToolSpec("label", "", SCHEMA, idempotent, verb="Label order", target="order"))
     return office
 
 
