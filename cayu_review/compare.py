@@ -47,5 +47,10 @@ def pairs(fields: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Pair
     return tuple(found)
 
 
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Pair, ...]:
+    """The lines that a change touched: `proposed` is before, `called` after."""
+    return tuple(pair for pair in pairs(before, after) if not pair.same)
+
+
 def _text(row: Row) -> str:
     return "".join(token.text for token in row.path)

@@ -17,6 +17,7 @@ Kind = Literal["plain", "escape", "break"]
 
 MAX_ROWS = 2000
 LONG_TEXT = 200
+BRIEF = 48
 SAFE_RUN = re.compile(r"[ !#-\[\]-~]+")  # printable ASCII without the two that JSON escapes
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -54,6 +55,25 @@ def tokens(text: str) -> tuple[Token, ...]:
 def visible(text: str) -> str:
     """The same as one plain string, for a title, a button, a name."""
     return "".join(_written(character, shown) for character, shown in _characters(text))
+
+
+def editable_text(value: Any) -> str:
+    """A value as JSON text that a person can change: indented, and what cannot be seen as its JSON escape."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(json.dumps(one)[1:-1] if kind == "escape" else one for one, kind in _characters(text))
+
+
+def brief(value: Mapping[str, Any], without: str, most: int = 2) -> tuple[list[Row], int]:
+    """The first short scalars of an object, but the one that reads `without`; and how many members are left out."""
+    found = [
+        row
+        for name, item in value.items()
+        if not isinstance(item, (Mapping, list)) and item not in ("", None) and item != without
+        for row in rows({name: item})
+        if sum(len(token.text) for token in (*row.path, *row.value)) <= BRIEF
+    ][:most]
+    named = len(found) + (without != "" and without in value.values())
+    return found, len(value) - named
 
 
 def rows(value: Any) -> tuple[Row, ...]:

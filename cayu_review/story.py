@@ -12,6 +12,7 @@ from typing import Any
 
 from cayu_runtime.models import Event, Message, ToolCall
 
+from .compare import Pair, changes
 from .exact import Row, rows, visible
 from .wording import INTERRUPTION_WORDS, ROUND_WORDS, Words, action_of, call_words, said_of
 
@@ -28,7 +29,10 @@ class Saying:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call for the session page. `arguments` is empty when they are too long for it; `size` then says how long."""
+    """One call for the session page. `arguments` is empty when they are too long for it; `size` then says how long.
+
+    `changes`: the lines that a person changed before approving; those of a long call are on its request's page.
+    """
 
     call: ToolCall
     words: Words
@@ -36,6 +40,7 @@ class CallView:
     said: Saying
     arguments: tuple[Row, ...] = ()
     size: int = 0
+    changes: tuple[Pair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ def _saying(text: str) -> Saying:
 
 
 def _call(call: ToolCall) -> CallView:
-    size = len(json.dumps(call.arguments, ensure_ascii=False))
+    asked = call.proposed_arguments
+    size = len(json.dumps(call.arguments if asked is None else [asked, call.arguments], ensure_ascii=False))
     return CallView(
         call,
         call_words(call),
@@ -94,6 +100,7 @@ def _call(call: ToolCall) -> CallView:
         _saying(said_of(call)),
         arguments=rows(call.arguments) if size <= SHOWN else (),
         size=size,
+        changes=changes(asked, call.arguments) if asked is not None and size <= SHOWN else (),
     )
 
 
@@ -138,6 +145,9 @@ EVENTS = {
     "model.error": "The model gave no answer ({error})",
     "tool.call.approval_requested": "Approval asked for {tool}",
     "tool.call.approved": "{tool} approved by {by_name}",
+    "tool.call.edited": "Arguments of {tool} changed by {by_name} before approving",
+    "tool.call.approval_revoked": "Approval of {tool} taken back by {by_name}",
+    "tool.call.held": "{tool} held: an equal action is uncertain",
     "tool.call.approval_denied": "{tool} denied by {by_name}",
     "tool.call.approval_expired": "Time to approve {tool} ended",
     "tool.call.approval_void": "Approval of {tool} is no longer valid",

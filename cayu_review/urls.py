@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import account, approval, attachment, effect, queue, session, session_list
+from .views import account, approval, attachment, bulk, effect, queue, session, session_list
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -10,6 +10,8 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>/", approval.approval, name="approval"),
     path("approvals/<uuid:approval_id>/confirm/", approval.confirm, name="confirm"),
     path("approvals/<uuid:approval_id>/decide/", approval.decide, name="decide"),
+    path("approvals/<uuid:approval_id>/revoke/", approval.revoke, name="revoke"),
+    path("approvals/together/", bulk.together, name="together"),
     path("attachments/<uuid:attachment_id>/", attachment.attachment, name="attachment"),
     path("effects/<uuid:effect_id>/", effect.effect, name="effect"),
     path("effects/<uuid:effect_id>/look-up/", effect.look_up, name="look_up"),

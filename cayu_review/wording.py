@@ -196,6 +196,8 @@ def call_words(call: ToolCall) -> Words:
 
 
 def _denied(call: ToolCall) -> str:
+    if any(approval.state == "revoked" for approval in call.approvals.all()):
+        return "Approval taken back, nothing was sent"
     decided = [approval.decided_by for approval in call.approvals.all() if approval.decided_by]
     return f"Denied by {visible(decided[-1].actor_name)}" if decided else "Denied"
 

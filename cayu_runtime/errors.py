@@ -104,6 +104,12 @@ class EffectConflict(Conflict):
     code = "effect_conflict"
 
 
+class NotTogether(Conflict):
+    """The item can't be decided with the others of its set; it is to be decided for itself."""
+
+    code = "not_together"
+
+
 class IllegalMove(RuntimeError):
     """A move that `core/states.py` does not list. A fault of the program, never of its input."""
 

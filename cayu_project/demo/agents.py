@@ -132,7 +132,9 @@ REFUNDS = Agent(
     model=refunds,
     instructions="Refund orders as the person asks, and say truthfully what happened.",
     tools=(RefundOrder(),),
-    policy=RequireApproval(("refund_order",), reason="Money leaves the company: a second person must agree."),
+    policy=RequireApproval(
+        ("refund_order",), reason="Money leaves the company: a second person must agree.", editable=True
+    ),
     resources={"ledger": settings.CAYU_LEDGER_URL},
     example="refund order 1042 25.50 because damaged",
 )

@@ -37,6 +37,14 @@ def tokens(value: Iterable[Token]) -> SafeString:
 
 
 @register.filter
+def shortened(value: Iterable[Token]) -> SafeString:
+    """The same, but a long value only as "(long, above)": a part of it would look like the whole."""
+    pieces = tuple(value)
+    long = sum(len(piece.text) for piece in pieces) > 60
+    return format_html("<em>{}</em>", "(long, above)") if long else tokens(pieces)
+
+
+@register.filter
 def exact_text(text: str) -> SafeString:
     """A text of several lines as it is, what cannot be seen written out; line breaks only break the line."""
     return format_html_join("\n", "{}", ((tokens(split_tokens(line)),) for line in text.split("\n")))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,21 +11,54 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from cayu_runtime import authority
-from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
+from cayu_runtime.errors import CayuError, Conflict, InvalidRequest, NotFound, NotPermitted
 from cayu_runtime.models import Approval
-from cayu_runtime.selectors.approval import find_approval, next_waiting
-from cayu_runtime.services.approval import decide_approval
+from cayu_runtime.selectors.approval import find_approval, next_waiting, revocation_of
+from cayu_runtime.selectors.effect import UNCERTAIN, unsettled_equals
+from cayu_runtime.services.approval import Edited, decide_approval, preview_edit, revoke_approval
 
 from ..actors import Member
-from ..compare import differing_fields, pairs
-from ..exact import rows
-from ..wording import approval_words
+from ..compare import changes, differing_fields, pairs
+from ..exact import brief, editable_text, rows
+from ..wording import approval_words, effect_words
 from .pages import draft_of, members_only, page
 
-SAID = {"approve": "Approved. Not dispatched yet.", "deny": "Denied. Nothing was sent."}
+SAID = {
+    "approve": "Approved. Not dispatched yet.",
+    "change": "Approved as you changed it. Not dispatched yet.",
+    "deny": "Denied. Nothing was sent.",
+}
+STATUS = ((InvalidRequest, 400), (NotPermitted, 403), (Conflict, 409))
+HELD = (
+    "An equal action is uncertain: nobody knows yet whether it happened. This one can be approved once that is settled."
+)
+CHANGED = (
+    "You changed the arguments, and this button approves them as they were asked for. "
+    "Approve with your changes, or put the arguments back."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a person wrote: the reason, and the arguments as JSON text if they differ from what was asked for."""
+
+    reason: str = ""
+    arguments: str | None = None
+
+
+def _deed(view: Callable[[HttpRequest, Member, Approval], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Where the page's forms are sent. Whoever comes by a link is led to the page: nothing is decided by reading."""
+
+    @require_http_methods(["GET", "HEAD", "POST"])
+    @members_only
+    def guarded(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
+        found = _found(member, approval_id)
+        return view(request, member, found) if request.method == "POST" else redirect("approval", approval_id)
+
+    return guarded
 
 
 @require_safe
@@ -32,36 +67,72 @@ def approval(request: HttpRequest, member: Member, approval_id: UUID) -> HttpRes
     return _show(request, member, _found(member, approval_id))
 
 
-@require_POST
-@members_only
-def confirm(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
-    """The second step of approving an EXTERNAL effect, without JavaScript: asks again and keeps the reason."""
-    return _show(request, member, _found(member, approval_id), draft=draft_of(request), confirming=True)
+@_deed
+def confirm(request: HttpRequest, member: Member, found: Approval) -> HttpResponse:
+    """The second step of approving an EXTERNAL effect: asks again, and keeps what was written.
 
-
-@require_POST
-@members_only
-def decide(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
-    """Record the decision on exactly what the page showed, then open what waits next."""
-    draft = draft_of(request)
+    With changed arguments it says what they come to. `back` leads to the form as it was filled in.
+    """
+    draft = _draft(request, found)
+    if "back" in request.POST:
+        return _show(request, member, found, draft=draft)
     try:
+        if request.POST.get("decision") != "change":
+            _refuse_unsaid_change(draft)
+            return _show(request, member, found, draft=draft, confirming=True)
+        edited = preview_edit(
+            member.tenant,
+            member.actor,
+            found.pk,
+            version=_version(request),
+            digest=request.POST.get("digest", ""),
+            arguments=request.POST.get("arguments", ""),
+        )
+    except CayuError as problem:
+        return _unrecorded(request, member, found, problem, draft)
+    return _show(request, member, found, draft=draft, confirming=True, edited=edited)
+
+
+@_deed
+def decide(request: HttpRequest, member: Member, found: Approval) -> HttpResponse:
+    """Record the decision on exactly what the page showed, then open what waits next."""
+    draft, decision = _draft(request, found), request.POST.get("decision", "")
+    try:
+        if decision == "approve":
+            _refuse_unsaid_change(draft)
         decided = decide_approval(
             member.tenant,
             member.actor,
-            approval_id,
-            verdict=request.POST.get("decision", ""),
+            found.pk,
+            verdict="approve" if decision == "change" else decision,
             version=_version(request),
             digest=request.POST.get("digest", ""),
-            reason=draft,
+            reason=draft.reason,
+            arguments=request.POST.get("arguments", "") if decision == "change" else None,
         )
-    except InvalidRequest as problem:
-        return _show(request, member, _found(member, approval_id), problem=problem.message, draft=draft, status=400)
-    except NotPermitted as refusal:
-        return _show(request, member, _found(member, approval_id), problem=refusal.message, draft=draft, status=403)
-    except Conflict as conflict:
-        return _show(request, member, _found(member, approval_id), conflict=conflict, draft=draft, status=409)
-    _say(request, decided.approval, decided.decision.verdict, replay=decided.replay)
+    except CayuError as problem:
+        return _unrecorded(request, member, found, problem, draft)
+    _say(request, decided.approval, decision, replay=decided.replay)
     return _open_next(member, decided.approval)
+
+
+@_deed
+def revoke(request: HttpRequest, member: Member, found: Approval) -> HttpResponse:
+    """Take an approval back before it is dispatched."""
+    draft = Draft(draft_of(request))
+    try:
+        revoke_approval(
+            member.tenant,
+            member.actor,
+            found.pk,
+            version=_version(request),
+            digest=request.POST.get("digest", ""),
+            reason=draft.reason,
+        )
+    except CayuError as problem:
+        return _unrecorded(request, member, found, problem, draft, taking_back=True)
+    messages.info(request, "Taken back. Nothing was sent.")
+    return redirect("approval", found.pk)
 
 
 def _found(member: Member, approval_id: UUID) -> Approval:
@@ -71,11 +142,38 @@ def _found(member: Member, approval_id: UUID) -> Approval:
     return found
 
 
+def _draft(request: HttpRequest, found: Approval) -> Draft:
+    sent = request.POST.get("arguments")
+    text = sent.replace("\r\n", "\n") if sent is not None else None
+    unchanged = text is None or text == editable_text(found.call.arguments)
+    return Draft(draft_of(request), None if unchanged else text)
+
+
+def _refuse_unsaid_change(draft: Draft) -> None:
+    if draft.arguments is not None:
+        raise InvalidRequest(CHANGED)
+
+
 def _version(request: HttpRequest) -> int:
     text = request.POST.get("version", "")
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
         raise InvalidRequest("The form came without the version of the request. Read the page again, then decide.")
     return int(text)
+
+
+def _unrecorded(
+    request: HttpRequest,
+    member: Member,
+    found: Approval,
+    problem: CayuError,
+    draft: Draft,
+    *,
+    taking_back: bool = False,
+) -> HttpResponse:
+    """The page as it is by now, why nothing was recorded, and what the person wrote."""
+    status = next((code for kind, code in STATUS if isinstance(problem, kind)), 400)
+    now = _found(member, found.pk)
+    return _show(request, member, now, draft=draft, problem=problem, status=status, taking_back=taking_back)
 
 
 def _show(
@@ -84,29 +182,59 @@ def _show(
     found: Approval,
     *,
     status: int = 200,
-    problem: str = "",
-    conflict: Conflict | None = None,
-    draft: str = "",
+    problem: CayuError | None = None,
+    draft: Draft = Draft(),
     confirming: bool = False,
+    edited: Edited | None = None,
+    taking_back: bool = False,
 ) -> HttpResponse:
     """The approval as it is now. Which buttons exist is asked of the authority that will judge the decision."""
     now = timezone.now()
+    call = found.call
     decidable = found.state == "pending" and found.expires_at > now
-    refusal = _refusal(member, found)
-    beside = _beside_proposal(found)
+    refusal = _refusal(member, "decide", found)
+    beside, equals = _beside_proposal(found), _equals(found)
+    stopped = beside["blocked"] and f"{beside['blocked']} Deny it, and let the agent propose anew."
+    stopped = stopped or (HELD if equals["held"] else "")
+    open_to_person = decidable and not refusal and not stopped
     context: dict[str, Any] = {
         "approval": found,
-        "arguments": rows(found.call.arguments),
+        "arguments": rows(call.arguments),
+        "digest": found.intent_digest.hex(),
+        "version": found.version,
         **beside,
+        **equals,
+        "stopped": stopped,
         "decidable": decidable,
         "refusal": refusal,
         "confirms": found.effect_class == "external",
-        "confirming": confirming and decidable and not refusal and not beside["blocked"],
-        "problem": problem,
-        "conflict": conflict,
-        "draft": draft,
+        "confirming": confirming and open_to_person,
+        "editable": found.editable and call.proposal is None and open_to_person,
+        "changed": draft.arguments is not None,
+        "taking_back": taking_back,
+        "problem": problem.message if isinstance(problem, InvalidRequest | NotPermitted) else "",
+        "conflict": problem if isinstance(problem, Conflict) else None,
+        "draft": draft.reason,
+        "draft_arguments": draft.arguments,
         "words": approval_words(found, now),
+        "brief": brief(call.arguments, found.target),
     }
+    if context["editable"]:
+        context["arguments_text"] = editable_text(call.arguments) if draft.arguments is None else draft.arguments
+    if edited is not None:
+        context |= {
+            "edited": edited,
+            "changes": changes(call.arguments, edited.arguments),
+            "arguments": rows(edited.arguments),
+            "digest": edited.intent_digest.hex(),
+            "version": found.version + 1,
+        }
+    if call.proposed_arguments is not None:
+        context["versions"] = pairs(call.proposed_arguments, call.arguments)
+    if found.state == "approved":
+        context["revoke_refusal"] = _refusal(member, "revoke", found)
+    if found.state == "revoked":
+        context["revocation"] = revocation_of(found)
     return page(request, member, "review/approval.html", context, status)
 
 
@@ -124,20 +252,38 @@ def _beside_proposal(found: Approval) -> dict[str, Any]:
     return {"proposal": proposal, "pairs": pairs(proposal.fields, call.arguments), "blocked": blocked}
 
 
-def _refusal(member: Member, found: Approval) -> str:
-    """Why this person may not decide it; empty if they may."""
+def _equals(found: Approval) -> dict[str, Any]:
+    """Equal actions of which the approver must know: `held` one that is uncertain, `given_up` one that stayed so
+    for good, `settled` the one that held this and its outcome.
+    """
+    none: dict[str, Any] = {"held": None, "given_up": None, "settled": None}
+    if found.state != "pending" or found.effect_class != "external":
+        return none
+    unsettled = unsettled_equals(found.call)
+    held = next((effect for effect in unsettled if effect.abandoned_at is None), None)
+    given_up = next((effect for effect in reversed(unsettled) if effect.abandoned_at is not None), None)
+    first = found.call.held_by
+    settled = first if first is not None and first.state not in UNCERTAIN else None
+    return {"held": held, "given_up": given_up, "settled": settled, "outcome": settled and effect_words(settled)}
+
+
+def _refusal(member: Member, action: str, found: Approval) -> str:
+    """Why this person may not do it; empty if they may."""
     try:
-        authority.require(member.actor, "decide", found)
+        authority.require(member.actor, action, found)
     except NotPermitted as refusal:
         return refusal.message
     return ""
 
 
-def _say(request: HttpRequest, decided: Approval, verdict: str, *, replay: bool) -> None:
-    session = decided.session
-    said = f"You had decided this already. By now it is {decided.state}." if replay else SAID[verdict]
-    link = reverse("session", args=[session.session_id])
-    messages.info(request, format_html('{} <a href="{}">See what comes of it</a>', said, link))
+def _say(request: HttpRequest, decided: Approval, decision: str, *, replay: bool) -> None:
+    said = f"You had decided this already. By now it is {decided.state}." if replay else SAID[decision]
+    text = format_html(
+        '{} <a href="{}">See what comes of it</a>', said, reverse("session", args=[decided.session.session_id])
+    )
+    if decided.state == "approved":
+        text = format_html('{}, or <a href="{}">take it back</a>', text, reverse("approval", args=[decided.pk]))
+    messages.info(request, text)
 
 
 def _open_next(member: Member, decided: Approval) -> HttpResponse:

@@ -49,18 +49,18 @@ def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpRespons
         if not request.user.is_authenticated:
             if request.method in READING:
                 return redirect_to_login(request.get_full_path())
-            signed_out = {"draft": draft_of(request), "next": page_of_form(request)}
+            signed_out = {**_kept(request), "next": page_of_form(request)}
             return render(request, "review/signed_out.html", signed_out, status=403)
         member = member_for(request)
         if member is None:
-            return render(request, "review/no_membership.html", {"draft": draft_of(request)}, status=403)
+            return render(request, "review/no_membership.html", _kept(request), status=403)
         try:
             authority.require(member.actor, "view", member.tenant)
             response = view(request, member, *args, **kwargs)
         except NotFound as missing:
             raise Http404(missing.message) from None
         except NotPermitted as refusal:
-            return page(request, member, "review/refused.html", {"refusal": refusal, "draft": draft_of(request)}, 403)
+            return page(request, member, "review/refused.html", {"refusal": refusal, **_kept(request)}, 403)
         if request.method == "POST" and response.status_code == 302:
             drop_draft(request)
         return response
@@ -87,9 +87,14 @@ def unmoved(request: HttpRequest, mark: str) -> HttpResponse | None:
     return HttpResponse(status=204) if request.headers.get(LIVE) == mark else None
 
 
+def _kept(request: HttpRequest) -> dict[str, str]:
+    """All that a person was sending, for a page that recorded nothing of it."""
+    return {"draft": draft_of(request), "draft_arguments": request.POST.get("arguments", "")}
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """A form whose token does not fit: nothing is recorded, and what the person wrote is given back."""
-    return render(request, "403_csrf.html", {"draft": draft_of(request)}, status=403)
+    return render(request, "403_csrf.html", _kept(request), status=403)
 
 
 def cursor_after(moment: datetime, row_id: UUID, only: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
@@ -22,6 +24,8 @@ def to_approve(request: HttpRequest, member: Member) -> HttpResponse:
         **_frame(member),
         "tab": "approve",
         "rows": rows,
+        "held": approvals.held_among(rows),
+        "choosable": _choosable(member, rows),
         "first_page": after is None,
         "next": cursor_after(rows[-1].expires_at, rows[-1].id) if len(rows) == approvals.PAGE else "",
     }
@@ -45,6 +49,15 @@ def to_reconcile(request: HttpRequest, member: Member) -> HttpResponse:
         "next": cursor_after(last.unknown_since, last.id) if last and last.unknown_since else "",
     }
     return page(request, member, "review/reconcile.html", context)
+
+
+def _choosable(member: Member, rows: list[approvals.QueueRow]) -> set[UUID]:
+    """What this person may put into a set: idempotent requests, if there is more than one. The set is judged again."""
+    if "approver" not in member.actor.roles:
+        return set()
+    own = member.actor.subject
+    found = {r.id for r in rows if r.effect_class == "idempotent" and not (r.four_eyes and r.requester == own)}
+    return found if len(found) > 1 else set()
 
 
 def _frame(member: Member) -> dict[str, object]:

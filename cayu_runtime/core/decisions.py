@@ -114,6 +114,9 @@ def revoke(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
         _end_denied(change, work, approval, f"The approval was taken back by {actor.name}.", decision)
         _tell(change, approval, decision)
         _route(change, work)
+        if change.session.state == "pending":  # it may wait for a pause of dispatch that concerns it no more
+            change.set(runnable_at=change.now)
+            change.wake()
     return Decided(approval, decision, replay=False)
 
 

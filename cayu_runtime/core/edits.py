@@ -13,11 +13,12 @@ from ..contracts import Actor, Agent, InvalidArguments
 from ..errors import InvalidRequest
 from ..models import Approval, EffectRecord, Session
 from . import judgement
-from .canonical import NotCanonical, canonical, size_of
+from .canonical import NotCanonical, bounded, canonical, size_of
 from .judgement import tool_for
 from .transitions import Change
 
 MAX_SHOWN = 8 * 1024
+MAX_SAID = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Edited:
     intent_digest: bytes
 
 
-def judge_edit(agent: Agent | None, session: Session, approval: Approval, arguments: Mapping[str, Any]) -> Edited:
+def judge_edit(agent: Agent | None, session: Session, approval: Approval, arguments: Mapping[str, Any] | str) -> Edited:
     """The effective arguments of an edit, after schema and policy. Outside any transaction.
 
     Raises InvalidRequest with a sentence for the person. One that was decided already is only identified.
@@ -46,7 +47,9 @@ def judge_edit(agent: Agent | None, session: Session, approval: Approval, argume
     try:
         effective = judgement.effective_arguments(tool, arguments)
     except (InvalidArguments, NotCanonical) as error:
-        raise InvalidRequest(f"These arguments do not fit the tool: {error}") from None
+        raise InvalidRequest(f"These arguments do not fit the tool: {bounded(str(error), MAX_SAID)}") from None
+    except Exception as error:  # the tool's own schema or validators failed, not what the person wrote
+        raise InvalidRequest(f"The tool could not read these arguments ({type(error).__name__}).") from None
     if approval.state == "pending":
         refusal = judgement.refusal_of_edit(agent, session, tool, effective, approval)
         if refusal:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from ..contracts import ToolEffect
 from ..models import Approval, Decision, Tenant
+from .effect import uncertain_equals
 
 PAGE = 50
 COUNT_LIMIT = 100
@@ -54,9 +57,35 @@ def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID]
     return later.first() or ids.first()
 
 
+def held_among(rows: Iterable[QueueRow]) -> set[uuid.UUID]:
+    """Which of these wait for an equal action to be settled first, and can't be approved until then."""
+    ids = [row.id for row in rows if row.effect_class == ToolEffect.EXTERNAL]
+    if not ids:
+        return set()
+    equal = uncertain_equals(OuterRef("tenant"), OuterRef("call__action_digest")).filter(abandoned_at=None)
+    return set(Approval.objects.filter(Exists(equal), pk__in=ids).values_list("id", flat=True))
+
+
 def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
-    rows = Approval.objects.select_related("call", "call__effect", "call__proposal", "session", "decided_by")
-    return rows.filter(tenant=tenant, pk=approval_id).first()
+    return _whole(tenant).filter(pk=approval_id).first()
+
+
+def find_approvals(tenant: Tenant, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Approval]:
+    """The tenant's approvals among these, in their order."""
+    found = _whole(tenant).filter(pk__in=ids).in_bulk()
+    return {one: found[one] for one in ids if one in found}
+
+
+def _whole(tenant: Tenant) -> QuerySet[Approval]:
+    rows = Approval.objects.select_related(
+        "call", "call__effect", "call__proposal", "call__held_by", "session", "decided_by"
+    )
+    return rows.filter(tenant=tenant)
+
+
+def revocation_of(approval: Approval) -> Decision | None:
+    """Who took the approval back, if somebody did."""
+    return approval.decisions.filter(verdict="revoke").first() if approval.state == "revoked" else None
 
 
 def last_decision(tenant: Tenant) -> Decision | None:

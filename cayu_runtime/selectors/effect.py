@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from ..models import Attempt, EffectRecord, Tenant
+from ..core.states import CLOSED_EFFECT
+from ..models import Attempt, EffectRecord, Tenant, ToolCall
 
 PAGE = 50
 COUNT_LIMIT = 100
@@ -33,3 +35,15 @@ def find_effect(tenant: Tenant, effect_id: uuid.UUID) -> EffectRecord | None:
 
 def attempts_of(effect: EffectRecord) -> list[Attempt]:
     return list(Attempt.objects.filter(effect=effect).order_by("admitted_at", "id"))
+
+
+def unsettled_equals(call: ToolCall) -> list[EffectRecord]:
+    """Effects of the same action of which nobody knows whether it happened, the given-up ones too; newest last."""
+    rows = uncertain_equals(call.tenant_id, call.action_digest).exclude(call=call)
+    return list(rows.select_related("session").order_by("created_at", "id"))
+
+
+def uncertain_equals(tenant: Any, action_digest: Any) -> QuerySet[EffectRecord]:
+    """The same as rows. That they are open says nothing new, but it is the condition of their index."""
+    rows = EffectRecord.objects.filter(tenant=tenant, action_digest=action_digest, state__in=UNCERTAIN)
+    return rows.filter(~Q(state__in=CLOSED_EFFECT))

@@ -1,4 +1,5 @@
-// Asks once more, in place, where a deed cannot be undone; asks for the reason before a denial is sent.
+// Asks once more, in place, where a deed cannot be undone; asks for the reason before a denial is sent; keeps what
+// was asked for apart from what a person changes.
 "use strict";
 
 (() => {
@@ -35,4 +36,27 @@
     reason.focus();
   });
   reason?.addEventListener("input", () => reason.setCustomValidity(""));
+
+  // One of the two can be pressed: approve as asked, or approve with the changes.
+  const text = document.querySelector("[data-arguments]");
+  if (!text) return;
+  const putBack = document.querySelector("[data-put-back]");
+
+  function compare() {
+    const changed = "changed" in text.dataset || text.value !== text.defaultValue;
+    for (const element of document.querySelectorAll("[data-change], [data-put-back], [data-if-changed]")) element.hidden = !changed;
+    for (const element of document.querySelectorAll("[data-as-asked]")) element.hidden = changed;
+    if (changed && confirm && !confirm.hidden) turn(false);
+  }
+
+  text.addEventListener("input", compare);
+  putBack.addEventListener("click", (event) => {
+    if ("changed" in text.dataset) return; // what was asked for is on the page that the link leads to
+    event.preventDefault();
+    text.value = text.defaultValue;
+    compare();
+    text.focus();
+  });
+  addEventListener("pageshow", compare);
+  compare();
 })();

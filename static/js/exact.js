@@ -4,7 +4,7 @@
 (() => {
   const box = document.querySelector("[data-exact]");
   const buttons = [...document.querySelectorAll("[data-approve]:enabled")];
-  if (box.offsetHeight > innerHeight * 1.2) {
+  if (box.dataset.exact !== "open" && box.offsetHeight > innerHeight * 1.2) {
     box.classList.add("long");
     box.tabIndex = 0;
     box.role = "group";

@@ -7,7 +7,7 @@
   const OFF = "cayu.keys.off";
 
   const seen = (element) => element && !element.disabled && element.checkVisibility();
-  const typing = (element) => element.matches("input, textarea, select, [contenteditable]");
+  const typing = (element) => element.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
 
   function show() {
     const on = localStorage.getItem(OFF) === null;

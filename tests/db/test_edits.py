@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from django_q.models import OrmQ
 
 from cayu_runtime import Call, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, ToolEffect, ToolPolicy, tool
+from cayu_runtime.core import clock
 from cayu_runtime.errors import AlreadyDecided, Conflict, InvalidRequest, StaleVersion
 from cayu_runtime.models import Approval, Decision, Event, Session
 from cayu_runtime.services.approval import revoke_approval
+from cayu_runtime.services.pause import pause_dispatch
 from tests.machine import Counter, Gate, Machine, agent_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -196,6 +199,24 @@ def test_a_revoked_approval_runs_nothing_and_the_agent_is_told_why(machine: Mach
     assert (approval.decided_by.verdict, approval.decided_by.actor_name) == ("approve", "bob")
     assert Decision.objects.get(approval=approval, verdict="revoke").actor_name == "carol"
     assert "tool.call.approval_revoked" in machine.events(session)
+
+
+def test_what_a_pause_held_back_goes_on_at_once_when_it_is_taken_back(machine: Machine) -> None:
+    counter = Counter()
+    session = machine.start(agent_of(counter, policy=Gate(move_money="require_approval")))
+    (approval,) = machine.approvals(session)
+    machine.decide(approval, "approve")
+    pause_dispatch(machine.bob, reason="a test")
+    machine.run(session)
+    assert session.runnable_at is not None
+    assert session.runnable_at > clock.now()
+    rung = OrmQ.objects.count()
+    revoke(machine, approval)
+    session.refresh_from_db()
+    assert session.runnable_at <= clock.now()
+    assert OrmQ.objects.count() == rung + 1
+    machine.run(session)
+    assert (session.state, counter.count) == ("completed", 0)
 
 
 def test_one_of_two_is_taken_back_before_the_other_is_decided(machine: Machine) -> None:

@@ -58,7 +58,7 @@ def approve(page: Any) -> Any:
 
 def read(page: Any) -> None:
     """Wait until the browser has noticed that the arguments were shown to their end."""
-    page.locator("[data-approve]:enabled").first.wait_for()
+    page.locator("[data-approve]:enabled:visible").first.wait_for()
 
 
 def test_an_external_deed_asks_in_place_with_the_focus_on_cancel(office: Office, opens: Open) -> None:  # UX 5

@@ -3,12 +3,13 @@
 import json
 import sys
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cayu_review.exact import MAX_ROWS, Row, Token, rows, tokens, visible
+from cayu_review.exact import MAX_ROWS, Row, Token, brief, editable_text, rows, tokens, visible
 
 
 def shown(value: object) -> list[tuple[str, str, str]]:
@@ -156,3 +157,34 @@ def _leaves(value: object) -> list[object]:
     if isinstance(value, list) and any(isinstance(item, (list, dict)) for item in value):
         return [leaf for item in value for leaf in _leaves(item)]
     return [value]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": "Zürich 日本", "n": [1, 2.5, None, True], "o": {"p": []}},
+        {"hidden": "a\u202eb\u200b\u00a0\0\t\n\\u200b\"\U000e0001\u0301"},
+        {"\u2028key": "\u0301"},
+        {},
+    ],
+    ids=["plain", "hidden", "key", "empty"],
+)
+def test_editable_text_is_the_value_and_hides_nothing(value: Any) -> None:
+    text = editable_text(value)
+    assert json.loads(text) == value
+    assert visible(text.replace("\n", " ")) == text.replace("\n", " "), "what can't be seen is written out"
+
+
+def test_editable_text_keeps_what_can_be_read() -> None:
+    assert editable_text({"city": "Zürich", "memo": "é"}) == '{\n  "city": "Zürich",\n  "memo": "é"\n}'
+
+
+def test_brief_names_short_scalars_and_counts_what_it_leaves_out() -> None:
+    value = {"order": "1042", "amount": 500, "memo": "x" * 60, "lines": [1], "empty": "", "reason": "late", "more": 1}
+    found, left = brief(value, "1042")
+    assert [("".join(t.text for t in row.path), "".join(t.text for t in row.value)) for row in found] == [
+        ("amount", "500"),
+        ("reason", '"late"'),
+    ]
+    assert left == 4
+    assert brief({}, "") == ([], 0)

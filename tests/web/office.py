@@ -69,6 +69,8 @@ class Office:
         gated: Sequence[str] = ("refund", "label"),
         expires_in: float | None = None,
         reason: str = "Money leaves the company.",
+        four_eyes: bool | None = None,
+        editable: bool = False,
     ) -> Session:
         """Start a session whose agent makes these calls, and run it until it waits or ends."""
         wanted = tuple(Call(name, arguments) for name, arguments in calls or [("refund", {"order": "1042"})])
@@ -78,7 +80,7 @@ class Office:
                 return Reply(" ".join(f"{outcome.tool}: {outcome.status}." for outcome in turn.outcomes))
             return Reply(calls=wanted)
 
-        policy = RequireApproval(tuple(gated), expires_in, reason=reason) if gated else Allow(("*",))
+        policy = RequireApproval(tuple(gated), expires_in, four_eyes, reason, editable) if gated else Allow(("*",))
         registry.register_for_test(
             Agent(
                 name="desk",
@@ -114,9 +116,9 @@ class Office:
             **changed,
         }
 
-    def unknown(self, **options: Any) -> EffectRecord:
+    def unknown(self, *calls: tuple[str, dict[str, Any]], **options: Any) -> EffectRecord:
         """A refund that was approved, dispatched, and broke without an answer."""
-        session = self.ask(**options)
+        session = self.ask(*calls, **options)
         self.refund.breaks = True
         approval = self.approval(session)
         answer = self.client(self.alice).post(f"/approvals/{approval.id}/decide/", self.form(approval, "approve"))

@@ -13,7 +13,7 @@ from cayu_runtime.models import Event, Session
 from tests import rows
 from tests.web.office import Office
 
-LISTS = ["/", "/reconcile/", "/sessions/", "/start/"]
+LISTS = ["/", "/reconcile/", "/sessions/", "/start/", "/approvals/together/"]
 
 
 @dataclass
@@ -31,7 +31,8 @@ class Places:
 
     @property
     def deeds(self) -> list[str]:
-        return [f"{self.approval}confirm/", f"{self.approval}decide/", f"{self.session}stop/"]
+        approval = self.approval
+        return [f"{approval}confirm/", f"{approval}decide/", f"{approval}revoke/", f"{self.session}stop/"]
 
 
 @pytest.fixture
@@ -53,11 +54,12 @@ def test_who_is_not_signed_in_is_asked_to_and_comes_back(places: Places, client:
 
 
 def test_a_deed_after_the_sign_in_ended_does_nothing_and_keeps_the_words(places: Places, client: Client) -> None:  # D5
-    for address in [*places.deeds, "/start/", "/accounts/tenant/"]:
-        answer = client.post(address, {"reason": "too <b>much</b>"})
+    for address in [*places.deeds, "/start/", "/approvals/together/", "/accounts/tenant/"]:
+        answer = client.post(address, {"reason": "too <b>much</b>", "arguments": '{"amount": "50"}'})
         assert answer.status_code == 403
         assert b"You are signed out" in answer.content
         assert b"too &lt;b&gt;much&lt;/b&gt;" in answer.content
+        assert b"{&quot;amount&quot;: &quot;50&quot;}" in answer.content
 
 
 def test_who_has_no_role_is_told_what_to_ask_for(places: Places, office: Office) -> None:
@@ -107,17 +109,21 @@ def test_what_does_not_exist_looks_like_what_is_not_ours(places: Places, office:
 def test_reading_changes_nothing_however_often(places: Places, office: Office) -> None:  # D3
     client = office.client(office.alice)
     before = Event.objects.count(), Session.objects.get().updated_at, dict(client.session)
-    for address in [*LISTS, *places.pages] * 3:
-        client.get(address)
+    chosen = f"/approvals/together/?item={places.approval.split('/')[2]}"
+    for address in [*LISTS, *places.pages, *places.deeds, chosen] * 3:
+        client.get(address, {"decision": "deny", "reason": "by a link"})
         client.head(address)
     assert (Event.objects.count(), Session.objects.get().updated_at, dict(client.session)) == before
 
 
 def test_deeds_are_done_by_post_alone(places: Places, office: Office) -> None:  # D3
     client = office.client(office.alice)
-    for address in [*places.deeds, "/accounts/tenant/", "/accounts/logout/"]:
+    for address in ["/accounts/tenant/", "/accounts/logout/"]:
         assert client.get(address).status_code == 405
         assert client.head(address).status_code == 405
+    for address in places.deeds:
+        assert client.get(address)["Location"] == client.head(address)["Location"] == places.approval
+        assert office.client(office.carol).get(address).status_code == 404
     for address in [*LISTS[:3], *places.pages]:
         assert client.post(address).status_code == 405
         assert client.put(address).status_code == 405
@@ -126,7 +132,7 @@ def test_deeds_are_done_by_post_alone(places: Places, office: Office) -> None:  
 def test_deeds_need_the_token_of_a_form(places: Places, office: Office) -> None:
     client = office.client(office.alice, enforce_csrf_checks=True)
     form = office.form(office.approval(Session.objects.get()), "approve")
-    for address in [*places.deeds, "/start/", "/accounts/tenant/", "/accounts/logout/"]:
+    for address in [*places.deeds, "/start/", "/approvals/together/", "/accounts/tenant/", "/accounts/logout/"]:
         answer = client.post(address, form)
         assert answer.status_code == 403
         assert b"This form is too old" in answer.content

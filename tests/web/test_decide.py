@@ -1,5 +1,6 @@
 """Decisions sent by the page's form: what is recorded, what is said, where one is led; and each refusal."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -209,9 +210,13 @@ def test_a_decided_request_shows_the_decision_in_place_of_the_form(
     page = text(alice.get(address))
     assert "Approved by alice. Not dispatched yet." in page
     assert "looks right" in page
-    assert "<form" not in page.split("<main")[1].split("</main>")[0]
+    main = page.split("<main")[1].split("</main>")[0]
+    assert re.findall(r'<form method="post" action="([^"]*)"', main) == [f"{address}revoke/"]
+    assert main.count("<form") == 1
     office.run(approval.session)
-    assert "Approved by alice. Done, not verified." in text(alice.get(address))
+    page = text(alice.get(address))
+    assert "Approved by alice. Done, not verified." in page
+    assert "<form" not in page.split("<main")[1].split("</main>")[0]
 
 
 def test_two_requests_of_one_round_are_decided_each_for_itself(office: Office, alice: Client) -> None:
