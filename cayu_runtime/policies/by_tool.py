@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..contracts import Agent, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
 from ..contracts.policy import coverage_of, names_of
-from .asking import DEFAULT_SECONDS, ask, deny
+from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_policy, check_seconds, check_tool_name, check_version, fits, identity_of
 
 
@@ -47,7 +47,7 @@ class ByTool:
         policy = self._rule_for(request.tool)
         if policy is None:
             return deny(f"No policy answers for the tool {request.tool!r}.")
-        return ask(policy, request, self.seconds)
+        return outside_loop(lambda: ask(policy, request, self.seconds))
 
     def covers(self, agent: Agent, tool: Tool) -> bool | None:
         policy = self._rule_for(tool.spec.name)
