@@ -62,7 +62,7 @@ class Range:
             if not isinstance(value, str) or not DECIMAL.fullmatch(value):
                 return False
             value = Decimal(value)
-        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
             return False
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 

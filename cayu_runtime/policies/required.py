@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contracts import PolicyIdentity, PolicyRequest, PolicyResult
-from .arguments import MISSING, check_path, values_at
+from .arguments import Nothing, check_path, values_at
 from .asking import deny
 from .parameters import check_tools, check_version, fits, identity_of, set_tuple
 
@@ -48,7 +48,7 @@ class Required:
 
 
 def _says_something(value: Any) -> bool:
-    if value is MISSING or value is None:
+    if value is None or isinstance(value, Nothing):
         return False
     if isinstance(value, str):
         return bool(value.strip())
