@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..contracts import Agent, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
+from ..contracts.policy import coverage_of, names_of, paths_of
 from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_label, check_policy, check_seconds, check_version, identity_of
 
@@ -48,3 +48,6 @@ class ByEnvironment:
 
     def names(self) -> frozenset[str]:
         return frozenset().union(*map(names_of, self.rules.values()))
+
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset().union(*map(paths_of, self.rules.values()))

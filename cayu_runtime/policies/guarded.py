@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from ..contracts import Agent, Guard, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
+from ..contracts.policy import coverage_of, names_of, paths_of
 from .asking import DEFAULT_SECONDS, ask, check, outside_loop
 from .parameters import check_guard, check_policy, check_seconds, check_version, identity_of, set_tuple
 
@@ -53,3 +53,6 @@ class Guarded:
 
     def names(self) -> frozenset[str]:
         return names_of(self.then).union(*map(names_of, self.guards))
+
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return paths_of(self.then).union(*map(paths_of, self.guards))

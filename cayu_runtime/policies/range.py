@@ -57,6 +57,9 @@ class Range:
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
 
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset((tool, self.argument) for tool in self.tools)
+
     def _accepts(self, value: Any) -> bool:
         if isinstance(self.least, Decimal) or isinstance(self.most, Decimal):
             if not isinstance(value, str) or not DECIMAL.fullmatch(value):

@@ -46,6 +46,9 @@ class Required:
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
 
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset((tool, path) for tool in self.tools for path in self.arguments)
+
 
 def _says_something(value: Any) -> bool:
     if value is None or isinstance(value, Nothing):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 
 from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
+from ..contracts.policy import coverage_of, names_of, paths_of
 from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_policy, check_seconds, check_version, identity_of, set_tuple
 
@@ -48,6 +48,9 @@ class Strictest:
 
     def names(self) -> frozenset[str]:
         return frozenset().union(*map(names_of, self.policies))
+
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset().union(*map(paths_of, self.policies))
 
 
 def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
