@@ -31,7 +31,8 @@ from cayu_runtime.models import Proposal, Session
 from cayu_runtime.policies import Allow, ByTool, Guarded, OneOf, Strictest
 from cayu_runtime.services.proposal import record_proposal
 from tests import rows
-from tests.reviewing import FIELDS, SCHEMA, Apply, System
+from tests.machine import Machine
+from tests.reviewing import FIELDS, SCHEMA, Apply, Operator, System, act, propose, reviewed_with, waiting
 
 pytestmark = pytest.mark.django_db
 POLICY = ReviewedAction(("apply_change",), ("record_proposal", "read_*"), four_eyes=False, expires_in=60)
@@ -172,6 +173,13 @@ def test_beside_an_async_part_it_reads_the_same(policy: Any, state: str, decisio
 
     assert said(policy, asked).decision == decision
     assert asyncio.run(answer()) == said(policy, asked)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_behind_an_async_guard_the_machine_still_asks_a_person(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], policy=Guarded((Slow(),), reviewed_with()))
+    _, approval = waiting(machine, operator)
+    assert approval.call.proposal == Proposal.objects.get()
 
 
 class CountsSessions:
