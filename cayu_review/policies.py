@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connections
-
 from cayu_runtime import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Reviewed, Tool
 from cayu_runtime.models import Proposal
+from cayu_runtime.policies.asking import outside_loop
 from cayu_runtime.policies.parameters import (
     MAX_APPROVAL_SECONDS,
     check_seconds,
@@ -76,17 +73,10 @@ class ReviewedAction:
         action_id = request.arguments.get("action_id")
         if not isinstance(action_id, str):
             return _denied("The call names no action_id. Record a proposal first, then ask for exactly that.")
-        try:
-            proposal = find_proposal(UUID(request.tenant), request.session_id, action_id)
-        except SynchronousOnlyOperation:  # beside an async part of a composition, in its loop's own thread
-            return self._compare_later(request, action_id)
-        return self._compare(request, action_id, proposal)
+        return outside_loop(lambda: self._compare(request, action_id))
 
-    async def _compare_later(self, request: PolicyRequest, action_id: str) -> PolicyResult:
-        proposal = await asyncio.to_thread(_find_aside, UUID(request.tenant), request.session_id, action_id)
-        return self._compare(request, action_id, proposal)
-
-    def _compare(self, request: PolicyRequest, action_id: str, proposal: Proposal | None) -> PolicyResult:
+    def _compare(self, request: PolicyRequest, action_id: str) -> PolicyResult:
+        proposal = find_proposal(UUID(request.tenant), request.session_id, action_id)
         if proposal is None:
             return _denied(
                 f"This session recorded no proposal {action_id!r} in an earlier round. Record it and wait for the "
@@ -99,13 +89,6 @@ class ReviewedAction:
         return PolicyResult(
             PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes, reviewed=reviewed
         )
-
-
-def _find_aside(tenant: UUID, session_id: str, action_id: str) -> Proposal | None:
-    try:
-        return find_proposal(tenant, session_id, action_id)
-    finally:
-        connections.close_all()  # this thread's own
 
 
 def _difference(proposal: Proposal, request: PolicyRequest) -> str:

@@ -1,13 +1,13 @@
 """System checks of the agents that are registered: what could never run, and what nobody could find out about.
 
 cayu.E030  a tool that no rule of its agent's policy answers for     cayu.W010  an EXTERNAL tool without a reconciler
-cayu.E031  a policy that names a tool which none of its agents has
+cayu.E031  a policy that names a tool which none of its agents has  cayu.W012  a rule for an argument that can't exist
 cayu.E032  a policy that can't say who it is, or can't be asked
 cayu.E033  a reconciler or verifier of the wrong kind            cayu.W011  an agent's model lacks its SDK or its key
 cayu.E034  a tool that requires a resource which its agent does not have
 cayu.E035  a tool that verifies one which its agent does not have
 
-Nothing is judged or run here: policies are asked for `identity`, `covers` and `names` alone.
+Nothing is judged or run here: policies are asked for `identity`, `covers`, `names`, `argument_paths` alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from django.conf import settings
 from django.core import checks
 
 from .contracts import Agent, PolicyIdentity, Reconciler, Tool, ToolEffect, Verifier
-from .contracts.policy import coverage_of, names_of
+from .contracts.policy import coverage_of, names_of, paths_of
+from .policies.parameters import fits
+from .policies.schema import cannot_hold
 from .providers.vendors import missing
 from .registry import agents
 
@@ -37,7 +39,7 @@ def messages_about(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
             yield checks.Error(
                 f"Agent {agent.name!r}: its policy can't be used: {problem}.",
                 hint="Give the agent an object with the property identity, a PolicyIdentity with JSON parameters, and "
-                "the method authorize(request). `covers` and `names`, if it has them, must not raise.",
+                "the method authorize(request). `covers`, `names`, `argument_paths`, if it has them, must not raise.",
                 id="cayu.E032",
             )
         for tool in agent.tools:
@@ -50,7 +52,9 @@ def messages_about(declared: Iterable[Agent]) -> Iterator[checks.CheckMessage]:
                     hint="Add a rule for the tool (Deny() if it is meant to be denied), or take the tool away.",
                     id="cayu.E030",
                 )
-    yield from _unknown_names(declared)
+    for agent, tools in _policies(declared):
+        yield from _unknown_names(agent, tools)
+        yield from _unknown_paths(agent, tools)
 
 
 def _problem_of(agent: Agent) -> str:
@@ -65,6 +69,7 @@ def _problem_of(agent: Agent) -> str:
             return "its identity is no PolicyIdentity"
         _ = policy.identity.digest
         names_of(policy)
+        paths_of(policy)
         for tool in agent.tools:
             coverage_of(policy, agent, tool)
     except Exception as error:
@@ -92,25 +97,46 @@ def _needs(agent: Agent, tool: Tool) -> Iterator[checks.CheckMessage]:
         )
 
 
-def _unknown_names(declared: Sequence[Agent]) -> Iterator[checks.CheckMessage]:
-    """One policy object may serve several agents: a name is unknown when none of them has such a tool."""
+def _policies(declared: Sequence[Agent]) -> Iterator[tuple[Agent, list[Tool]]]:
+    """One agent of each policy object that can be asked, and the tools of all agents that the object serves."""
     seen: set[int] = set()
     for agent in declared:
         if agent.policy is None or id(agent.policy) in seen:
             continue
         seen.add(id(agent.policy))
-        if _problem_of(agent):
-            continue
-        served = [other for other in declared if other.policy is agent.policy]
-        tools = [tool.spec.name for other in served for tool in other.tools]
-        for name in sorted(names_of(agent.policy)):
-            beginning = name.endswith("*") and any(tool.startswith(name[:-1]) for tool in tools)
-            if name not in tools and not beginning:
-                yield checks.Error(
-                    f"Agent {agent.name!r}: its policy has a rule for the tool {name!r}, which does not exist.",
-                    hint=f"Correct the name or remove the rule. The tools are: {', '.join(sorted(set(tools)))}.",
-                    id="cayu.E031",
-                )
+        if not _problem_of(agent):
+            yield agent, [tool for other in declared if other.policy is agent.policy for tool in other.tools]
+
+
+def _unknown_names(agent: Agent, tools: Sequence[Tool]) -> Iterator[checks.CheckMessage]:
+    """A name is unknown when none of the agents that the policy serves has such a tool."""
+    known = sorted({tool.spec.name for tool in tools})
+    for name in sorted(names_of(agent.policy)):
+        if not any(fits((name,), tool) for tool in known):
+            yield checks.Error(
+                f"Agent {agent.name!r}: its policy has a rule for the tool {name!r}, which does not exist.",
+                hint=f"Correct the name or remove the rule. The tools are: {', '.join(known)}.",
+                id="cayu.E031",
+            )
+
+
+def _unknown_paths(agent: Agent, tools: Sequence[Tool]) -> Iterator[checks.CheckMessage]:
+    """A rule for the beginning of names may mean those alone that have the argument; so one of them must."""
+    for name, path in sorted(paths_of(agent.policy)):
+        fitting = [tool for tool in tools if fits((name,), tool.spec.name)]
+        lacking = [tool for tool in fitting if cannot_hold(tool.schema, path)]
+        if lacking and (len(lacking) == len(fitting) or not name.endswith("*")):
+            yield checks.Warning(
+                f"Agent {agent.name!r}: its policy has a rule for the argument {path!r} of {name!r}, which the schema "
+                "leaves no room for: it objects to nothing, or to each call.",
+                hint=f"Correct the path or remove the rule. The arguments are: {_arguments(lacking)}.",
+                id="cayu.W012",
+            )
+
+
+def _arguments(tools: Sequence[Tool]) -> str:
+    names = sorted({name for tool in tools for name in tool.schema.get("properties", ())})
+    return ", ".join(names) or "none"
 
 
 def _evidence(agent: Agent, tool: Tool) -> Iterator[checks.CheckMessage]:

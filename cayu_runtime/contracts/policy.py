@@ -60,8 +60,12 @@ class PolicyResult:
     """A policy's answer for one call.
 
     `expires_in` (seconds) bounds how long an approval may wait, 7 days by default and 30 at most. `four_eyes` None
-    means the default of the effect class: on for EXTERNAL. `reviewed` binds the call to a recorded proposal. With
-    `editable` the approver may change the arguments before approving; a reviewed action never is.
+    means the default of the effect class: on for EXTERNAL. `reviewed` binds the call to a recorded proposal.
+
+    With `editable` the approver may change the arguments before approving; a reviewed action's never. Who edits then
+    approves what they wrote themselves: four eyes bar only the requester. An edit is put to the policy again, and
+    is refused if it denies or wants more than this answer did. So say True only where rules bound every argument that
+    matters.
     """
 
     decision: PolicyDecision
@@ -97,9 +101,10 @@ class PolicyIdentity:
 class ToolPolicy(Protocol):
     """Answers for each call before anything of its round runs. May be async. An exception denies.
 
-    Two methods are optional. `covers(agent, tool) -> bool | None`: whether a rule of this policy answers for the tool
-    (None: unknown). `names() -> Iterable[str]`: the tools, or beginnings as `read_*`, that it was written for. System
-    checks ask them at start; neither is asked about a call.
+    Three methods are optional. `covers(agent, tool) -> bool | None`: whether a rule of this policy answers for the tool
+    (None: unknown). `names() -> Iterable[str]`: the tools, or beginnings as `read_*`, that it was written for.
+    `argument_paths() -> Iterable[tuple[str, str]]`: pairs of such a name and an argument's path that a rule looks at.
+    System checks ask them at start; none is asked about a call.
     """
 
     @property
@@ -113,7 +118,8 @@ class Guard(Protocol):
     """Narrows what a policy may answer, in `Guarded(guards=…, then=…)`. May be async.
 
     `check` returns None (no objection) or a PolicyResult that denies. Anything else, an exception too, denies; so a
-    guard can never permit a call. What it does to its request, nobody else sees. `names` as for a policy.
+    guard can never permit a call. What it does to its request, nobody else sees. `names` and `argument_paths` as for a
+    policy.
     """
 
     @property
@@ -144,6 +150,13 @@ def names_of(part: Any) -> frozenset[str]:
     names = _plain_method(part, "names")
     said: Iterable[str] = names() if names is not None else ()
     return frozenset(said)
+
+
+def paths_of(part: Any) -> frozenset[tuple[str, str]]:
+    """Each argument's path that a rule of a policy or guard looks at, with the tool's name, or its beginning."""
+    paths = _plain_method(part, "argument_paths")
+    said: Iterable[tuple[str, str]] = paths() if paths is not None else ()
+    return frozenset((tool, path) for tool, path in said)
 
 
 def _plain_method(part: Any, name: str) -> Callable[..., Any] | None:

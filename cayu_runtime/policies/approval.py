@@ -13,8 +13,11 @@ class RequireApproval:
     """Each call of a tool in `tools` waits for a person, at most `expires_in` seconds; other tools are allowed.
 
     `expires_in` None means 7 days; more than 30 is refused. `four_eyes` None means the default of the tool's effect
-    class: on for EXTERNAL. With `editable` the approver may change the arguments. The approver reads `reason`. To deny
-    other tools instead, put this into `ByTool`.
+    class: on for EXTERNAL. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
+
+    With `editable` the approver may change the arguments first, and then approves what they wrote themselves: four eyes
+    bar only the requester. Use it behind guards (`Guarded`) that bound each argument that matters; an edit is put to
+    them again.
     """
 
     tools: tuple[str, ...]

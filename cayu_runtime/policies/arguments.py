@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from ..contracts import PolicyRequest, PolicyResult
@@ -24,11 +25,14 @@ class ArgumentRule(Protocol):
     def optional(self) -> bool: ...
 
 
-class _Missing:
+class Nothing(Enum):
     """Stands for a value that is not there."""
 
+    MISSING = auto()
+    """What would hold it lacks it, or is itself missing or null."""
 
-MISSING = _Missing()
+    MISSHAPEN = auto()
+    """Something stands in its way: a list where an object is meant, a text where a list is meant."""
 
 
 def check_rule(rule: Any) -> None:
@@ -50,30 +54,40 @@ def check_path(rule: Any, path: Any) -> None:
 
 
 def values_at(value: Any, steps: list[str]) -> Iterator[Any]:
-    """What stands at a path, MISSING where the path ends too early. An empty list has no elements to look at."""
+    """What stands at a path, or which Nothing. An empty list has no elements to look at."""
     if not steps:
         yield value
+    elif value is None:
+        yield Nothing.MISSING
     elif steps[0] == EACH and isinstance(value, list | tuple):
         for element in value:
             yield from values_at(element, steps[1:])
-    elif isinstance(value, Mapping) and steps[0] != EACH and steps[0] in value:
+    elif steps[0] == EACH or not isinstance(value, Mapping) or _runs_on(value, steps):
+        yield Nothing.MISSHAPEN
+    elif steps[0] in value:
         yield from values_at(value[steps[0]], steps[1:])
     else:
-        yield MISSING
+        yield Nothing.MISSING
+
+
+def _runs_on(value: Mapping[str, Any], steps: list[str]) -> bool:
+    """Whether several steps together are one key here: `{"money.amount": 5}` for the path `money.amount`."""
+    return any(".".join(steps[:count]) in value for count in range(2, len(steps) + 1))
 
 
 def judge_argument(
     rule: ArgumentRule, request: PolicyRequest, accepts: Callable[[Any], bool], wanted: str
 ) -> PolicyResult | None:
     """A denial unless every value at the path is accepted. The reason names the argument and what is wanted, never
-    the value. Absent and null are the same; with `optional` they are fine.
+    the value. Absent and null are the same, on the way to the value too; with `optional` they are fine. Anything else
+    than an object on the way (a list for `*`) denies.
     """
     if not fits(rule.tools, request.tool):
         return None
     for value in values_at(request.arguments, rule.argument.split(".")):
-        if value is MISSING or value is None:
+        if value is Nothing.MISSING or value is None:
             if not rule.optional:
                 return deny(f"The argument {rule.argument!r} is missing; it must be {wanted}.")
-        elif not accepts(value):
+        elif value is Nothing.MISSHAPEN or not accepts(value):
             return deny(f"The argument {rule.argument!r} must be {wanted}.")
     return None

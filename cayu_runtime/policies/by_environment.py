@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..contracts import Agent, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
-from .asking import DEFAULT_SECONDS, ask, deny
+from ..contracts.policy import coverage_of, names_of, paths_of
+from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_label, check_policy, check_seconds, check_version, identity_of
 
 
@@ -40,7 +40,7 @@ class ByEnvironment:
         policy = self.rules.get(request.environment)
         if policy is None:
             return deny(f"No policy answers for the environment {request.environment!r}.")
-        return ask(policy, request, self.seconds)
+        return outside_loop(lambda: ask(policy, request, self.seconds))
 
     def covers(self, agent: Agent, tool: Tool) -> bool | None:
         policy = self.rules.get(agent.environment)
@@ -48,3 +48,6 @@ class ByEnvironment:
 
     def names(self) -> frozenset[str]:
         return frozenset().union(*map(names_of, self.rules.values()))
+
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset().union(*map(paths_of, self.rules.values()))

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 
 from ..contracts import Agent, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
-from .asking import DEFAULT_SECONDS, ask, deny
-from .parameters import check_policy, check_seconds, check_tool_name, check_version, fits, identity_of
+from ..contracts.policy import coverage_of, names_of, paths_of
+from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
+from .parameters import check_policy, check_seconds, check_tool_name, check_version, fits, identity_of, overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ByTool:
         policy = self._rule_for(request.tool)
         if policy is None:
             return deny(f"No policy answers for the tool {request.tool!r}.")
-        return ask(policy, request, self.seconds)
+        return outside_loop(lambda: ask(policy, request, self.seconds))
 
     def covers(self, agent: Agent, tool: Tool) -> bool | None:
         policy = self._rule_for(tool.spec.name)
@@ -56,6 +56,14 @@ class ByTool:
     def names(self) -> frozenset[str]:
         parts = [policy for _, policy in self._pairs] + ([self.otherwise] if self.otherwise is not None else [])
         return frozenset(name for name, _ in self._pairs).union(*map(names_of, parts))
+
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        """A rule is asked about the tools of its own name alone, whatever tools its parts name."""
+        found = set(paths_of(self.otherwise))
+        for name, policy in self._pairs:
+            pairs = [(overlap(name, tool), path) for tool, path in paths_of(policy)]
+            found.update((tool, path) for tool, path in pairs if tool is not None)
+        return frozenset(found)
 
     @property
     def _pairs(self) -> tuple[tuple[str, ToolPolicy], ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from inspect import isawaitable
 
 from ..contracts import Agent, Guard, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
-from .asking import DEFAULT_SECONDS, ask, check
+from ..contracts.policy import coverage_of, names_of, paths_of
+from .asking import DEFAULT_SECONDS, ask, check, outside_loop
 from .parameters import check_guard, check_policy, check_seconds, check_version, identity_of, set_tuple
 
 
@@ -40,28 +39,20 @@ class Guarded:
         return identity_of(self, "guarded")
 
     def authorize(self, request: PolicyRequest) -> PolicyResult | Awaitable[PolicyResult]:
-        return self._go_on(request, iter(self.guards))
+        return outside_loop(lambda: self._decide(request))
 
-    def _go_on(self, request: PolicyRequest, guards: Iterator[Guard]) -> PolicyResult | Awaitable[PolicyResult]:
-        for guard in guards:
+    def _decide(self, request: PolicyRequest) -> PolicyResult:
+        for guard in self.guards:
             objection = check(guard, request, self.seconds)
-            if isawaitable(objection):
-                return self._wait(objection, request, guards)
             if objection is not None:
                 return objection
         return ask(self.then, request, self.seconds)
-
-    async def _wait(
-        self, pending: Awaitable[PolicyResult | None], request: PolicyRequest, guards: Iterator[Guard]
-    ) -> PolicyResult:
-        objection = await pending
-        if objection is not None:
-            return objection
-        answer = self._go_on(request, guards)
-        return await answer if isawaitable(answer) else answer
 
     def covers(self, agent: Agent, tool: Tool) -> bool | None:
         return coverage_of(self.then, agent, tool)
 
     def names(self) -> frozenset[str]:
         return names_of(self.then).union(*map(names_of, self.guards))
+
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return paths_of(self.then).union(*map(paths_of, self.guards))

@@ -48,6 +48,9 @@ class OneOf:
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
 
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset((tool, self.argument) for tool in self.tools)
+
     def _accepts(self, value: Any) -> bool:
         return _form(value) in self._forms
 

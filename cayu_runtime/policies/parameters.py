@@ -71,6 +71,14 @@ def fits(names: tuple[str, ...], tool: str) -> bool:
     return any(tool.startswith(name[:-1]) if name.endswith("*") else tool == name for name in names)
 
 
+def overlap(one: str, other: str) -> str | None:
+    """The name that fits the tools which both names fit; None when there are none."""
+    for narrow, wide in ((one, other), (other, one)):
+        if narrow == wide or (wide.endswith("*") and narrow.startswith(wide[:-1])):
+            return narrow
+    return None
+
+
 def check_labels(policy: Any, name: str) -> None:
     set_tuple(policy, name)
     for label in getattr(policy, name):

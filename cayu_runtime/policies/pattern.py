@@ -55,6 +55,9 @@ class Pattern:
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
 
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset((tool, self.argument) for tool in self.tools)
+
     def _accepts(self, value: Any) -> bool:
         return self._matcher.isinstance_python(value)
 

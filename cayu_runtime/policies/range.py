@@ -57,12 +57,15 @@ class Range:
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
 
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset((tool, self.argument) for tool in self.tools)
+
     def _accepts(self, value: Any) -> bool:
         if isinstance(self.least, Decimal) or isinstance(self.most, Decimal):
             if not isinstance(value, str) or not DECIMAL.fullmatch(value):
                 return False
             value = Decimal(value)
-        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf < value < math.inf:
             return False
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 

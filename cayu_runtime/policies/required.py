@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..contracts import PolicyIdentity, PolicyRequest, PolicyResult
-from .arguments import MISSING, check_path, values_at
+from .arguments import Nothing, check_path, values_at
 from .asking import deny
 from .parameters import check_tools, check_version, fits, identity_of, set_tuple
 
@@ -46,9 +46,12 @@ class Required:
     def names(self) -> frozenset[str]:
         return frozenset(self.tools)
 
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset((tool, path) for tool in self.tools for path in self.arguments)
+
 
 def _says_something(value: Any) -> bool:
-    if value is MISSING or value is None:
+    if value is None or isinstance(value, Nothing):
         return False
     if isinstance(value, str):
         return bool(value.strip())

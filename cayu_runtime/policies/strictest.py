@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
-from inspect import isawaitable
 
 from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
-from ..contracts.policy import coverage_of, names_of
-from .asking import DEFAULT_SECONDS, ask, deny
+from ..contracts.policy import coverage_of, names_of, paths_of
+from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_policy, check_seconds, check_version, identity_of, set_tuple
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
@@ -41,10 +40,7 @@ class Strictest:
         return identity_of(self, "strictest")
 
     def authorize(self, request: PolicyRequest) -> PolicyResult | Awaitable[PolicyResult]:
-        answers = [ask(policy, request, self.seconds) for policy in self.policies]
-        if any(map(isawaitable, answers)):
-            return _wait(answers)
-        return _strictest([answer for answer in answers if isinstance(answer, PolicyResult)])
+        return outside_loop(lambda: _strictest([ask(policy, request, self.seconds) for policy in self.policies]))
 
     def covers(self, agent: Agent, tool: Tool) -> bool | None:
         said = [coverage_of(policy, agent, tool) for policy in self.policies]
@@ -53,9 +49,8 @@ class Strictest:
     def names(self) -> frozenset[str]:
         return frozenset().union(*map(names_of, self.policies))
 
-
-async def _wait(answers: Sequence[PolicyResult | Awaitable[PolicyResult]]) -> PolicyResult:
-    return _strictest([await answer if isawaitable(answer) else answer for answer in answers])
+    def argument_paths(self) -> frozenset[tuple[str, str]]:
+        return frozenset().union(*map(paths_of, self.policies))
 
 
 def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:

@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from cayu_review.compare import differing_fields
 from cayu_review.policies import ReviewedAction
@@ -30,7 +31,8 @@ from cayu_runtime.models import Proposal, Session
 from cayu_runtime.policies import Allow, ByTool, Guarded, OneOf, Strictest
 from cayu_runtime.services.proposal import record_proposal
 from tests import rows
-from tests.reviewing import FIELDS, SCHEMA, Apply, System
+from tests.machine import Machine
+from tests.reviewing import FIELDS, SCHEMA, Apply, Operator, System, act, propose, reviewed_with, waiting
 
 pytestmark = pytest.mark.django_db
 POLICY = ReviewedAction(("apply_change",), ("record_proposal", "read_*"), four_eyes=False, expires_in=60)
@@ -149,16 +151,67 @@ class Slow:
         return None
 
 
+BESIDE_ASYNC = [
+    POLICY,
+    Guarded((Slow(),), POLICY),
+    Guarded((OneOf(("apply_change",), "target", ("demo",)), Slow()), ByTool({"apply_*": POLICY})),
+    Strictest((Guarded((Slow(),), Allow(("apply_change",))), POLICY)),
+    Strictest((POLICY, Guarded((Slow(),), Strictest((POLICY, Allow(("*",))))))),
+    ByTool({"*": Guarded((Slow(), Slow()), POLICY)}),
+]
+
+
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("policy", BESIDE_ASYNC, ids=["alone", "guarded", "by_tool", "strictest", "deep", "twice"])
 @pytest.mark.parametrize("state, decision", [("open", "require_approval"), ("withdrawn", "deny")])
-def test_beside_an_async_part_it_reads_the_same(state: str, decision: str) -> None:
+def test_beside_an_async_part_it_reads_the_same(policy: Any, state: str, decision: str) -> None:
     asked = request(recorded(state))
 
     async def answer() -> PolicyResult:
-        said = Guarded((Slow(),), POLICY).authorize(asked)
+        said = policy.authorize(asked)
         return said if isinstance(said, PolicyResult) else await said
 
-    assert asyncio.run(answer()).decision == decision
+    assert said(policy, asked).decision == decision
+    assert asyncio.run(answer()) == said(policy, asked)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_behind_an_async_guard_the_machine_still_asks_a_person(machine: Machine) -> None:
+    operator = Operator([propose()], [act()], policy=Guarded((Slow(),), reviewed_with()))
+    _, approval = waiting(machine, operator)
+    assert approval.call.proposal == Proposal.objects.get()
+
+
+class CountsSessions:
+    """An application's own guard, which reads in the thread where it is asked."""
+
+    identity = PolicyIdentity("counts sessions", "1", {})
+
+    def __init__(self) -> None:
+        self.used: list[Any] = []
+
+    def check(self, request: PolicyRequest) -> None:
+        assert Session.objects.count() == 1
+        self.used.append(connections["default"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_any_part_may_read_beside_an_async_one_and_leaves_no_connection_open() -> None:
+    reads, asked = CountsSessions(), request(recorded())
+    policy = Guarded((Slow(), reads), Strictest((Allow(("*",)), Guarded((Slow(), reads), Allow(("*",))))))
+
+    async def answer() -> PolicyResult:
+        said = policy.authorize(asked)
+        return said if isinstance(said, PolicyResult) else await said
+
+    assert said(policy, asked).decision is PolicyDecision.ALLOW
+    assert {id(one) for one in reads.used} == {id(connections["default"])}, "a worker asks in its own thread"
+    reads.used.clear()
+    assert asyncio.run(answer()).decision is PolicyDecision.ALLOW
+    other = reads.used[0]
+    assert other is not connections["default"]
+    if not (other.vendor == "sqlite" and other.is_in_memory_db()):  # which Django keeps for the other threads
+        assert other.connection is None
 
 
 @pytest.mark.parametrize(
