@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from cayu_runtime import authority
 from cayu_runtime.contracts.reconciler import MAX_RECEIPT
@@ -23,6 +24,19 @@ from ..wording import effect_words, finding_words
 from .pages import draft_of, members_only, page
 
 
+def _deed(view: Callable[[HttpRequest, Member, UUID], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Where the page's forms are sent. Whoever comes by a link is led to the page: nothing is settled by reading."""
+
+    @require_http_methods(["GET", "HEAD", "POST"])
+    @members_only
+    def guarded(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
+        if request.method != "POST":
+            return redirect("effect", _found(member, effect_id).pk)
+        return view(request, member, effect_id)
+
+    return guarded
+
+
 @require_safe
 @members_only
 def effect(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
@@ -30,8 +44,7 @@ def effect(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespons
     return _show(request, member, _found(member, effect_id))
 
 
-@require_POST
-@members_only
+@_deed
 def look_up(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Ask the receiving system, and show its raw verdict."""
     return _settle(
@@ -42,8 +55,7 @@ def look_up(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
     )
 
 
-@require_POST
-@members_only
+@_deed
 def receipt(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Have the adapter judge a receipt: JSON in the field, or a file of it."""
     return _settle(
@@ -56,8 +68,7 @@ def receipt(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
     )
 
 
-@require_POST
-@members_only
+@_deed
 def verify(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Have the verifier look at what a receipt says was done."""
     try:
@@ -67,8 +78,7 @@ def verify(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespons
     return redirect("effect", effect_id)
 
 
-@require_POST
-@members_only
+@_deed
 def abandon(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Give the whole session up; the effect stays uncertain until evidence comes."""
     found = _found(member, effect_id)

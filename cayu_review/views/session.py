@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from cayu_runtime import authority, registry
 from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
@@ -39,10 +39,12 @@ def session(request: HttpRequest, member: Member, session_id: str) -> HttpRespon
     return _show(request, member, _found(member, session_id))
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @members_only
 def stop(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
     """Stop it. What waits is cancelled, what runs ends by its effect class; asking twice changes nothing."""
+    if request.method != "POST":
+        return redirect("session", _found(member, session_id).session_id)
     try:
         stopped = interrupt_session(member.tenant, member.actor, session_id, reason=draft_of(request))
     except Conflict as conflict:

@@ -182,7 +182,9 @@ def test_what_may_be_retried_is_approved_and_dispatched_again_under_the_proposal
     ToolCall.objects.filter(pk=call.pk).update(state="awaiting_approval", reason="")
     ToolRound.objects.filter(pk=call.round_id).update(state="waiting")
     Session.objects.filter(pk=session.pk).update(interruption="approval_required")
-    again = rows.approval(call=call, version=2, intent_digest=approval.intent_digest, four_eyes=False)
+    again = rows.approval(
+        call=call, version=2, intent_digest=approval.intent_digest, four_eyes=False, agent=session.agent
+    )
 
     operator.system.breaks = False
     machine.decide(again, "approve")

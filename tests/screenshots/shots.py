@@ -17,6 +17,8 @@ NO_PICTURE = {
     "confirm": "what it shows without JavaScript is the approval page, asking",
     "decide": "takes a form",
     "stop": "takes a form",
+    "revoke": "takes a form",
+    "together": "takes a form; tests/e2e/test_decide_pages pictures what it answers",
     "look_up": "takes a form",
     "receipt": "takes a form",
     "verify": "takes a form",

@@ -35,6 +35,7 @@ class Office:
     """`north`: bob (viewer) asks, alice and erin are approvers. `south`: carol is an approver. dave has no role."""
 
     def __init__(self) -> None:
+        self.desks: dict[Any, str] = {}  # a policy that changes makes what waits stale: each has an agent of its own
         self.north = create_tenant("north", "North Ltd")
         self.south = create_tenant("south", "South Ltd")
         self.alice = self.person("alice", self.north, "viewer", "approver")
@@ -81,9 +82,10 @@ class Office:
             return Reply(calls=wanted)
 
         policy = RequireApproval(tuple(gated), expires_in, four_eyes, reason, editable) if gated else Allow(("*",))
+        name = self.desks.setdefault(policy, f"desk-{len(self.desks) + 1}" if self.desks else "desk")
         registry.register_for_test(
             Agent(
-                name="desk",
+                name=name,
                 model=desk,
                 tools=(self.refund, self.label, self.look),
                 policy=policy,
@@ -92,7 +94,7 @@ class Office:
             )
         )
         where = tenant or self.north
-        session = start_session(where, self.actor(by or self.bob, where), agent="desk", text=task)
+        session = start_session(where, self.actor(by or self.bob, where), agent=name, text=task)
         return self.run(session)
 
     def run(self, session: Session) -> Session:

@@ -141,5 +141,6 @@ def test_who_may_not_settle_sees_why_and_can_not(office: Office) -> None:
     carol = office.client(office.carol)
     for what in ("look-up", "receipt", "verify", "abandon"):
         assert post(carol, effect, what).status_code == 404
-        assert carol.get(f"/effects/{effect.pk}/{what}/").status_code == 405
+        assert carol.get(f"/effects/{effect.pk}/{what}/").status_code == 404
+        assert bob.get(f"/effects/{effect.pk}/{what}/")["Location"] == f"/effects/{effect.pk}/"
     assert state(effect) == "outcome_unknown"
