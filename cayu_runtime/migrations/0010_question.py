@@ -23,4 +23,10 @@ class Migration(migrations.Migration):
             model_name='question',
             index=models.Index(condition=models.Q(('state', 'pending')), fields=['expires_at'], name='question_due'),
         ),
+        migrations.AddIndex(
+            model_name='question',
+            index=models.Index(
+                condition=models.Q(('state', 'answered')), fields=['tenant', '-closed_at'], name='question_answered'
+            ),
+        ),
     ]

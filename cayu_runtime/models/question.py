@@ -49,6 +49,8 @@ class Question(models.Model):
         indexes = (
             # the question queue, soonest to expire first
             models.Index(fields=("tenant", "expires_at", "id"), name="question_queue", condition=Q(state="pending")),
+            # "Last answer 14:02 by …"
+            models.Index(fields=("tenant", "-closed_at"), name="question_answered", condition=Q(state="answered")),
             # the sweep: what is due, over all tenants
             models.Index(fields=("expires_at",), name="question_due", condition=Q(state="pending")),
         )

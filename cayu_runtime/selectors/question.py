@@ -18,6 +18,7 @@ class QuestionRow:
 
     id: uuid.UUID
     text: str
+    choices: list[str] | None
     agent: str
     task: str
     requester: str
@@ -42,17 +43,17 @@ def count_waiting(tenant: Tenant) -> int:
     return len(Question.objects.filter(tenant=tenant, state="pending").values_list("id")[:COUNT_LIMIT])
 
 
-def next_waiting(
-    tenant: Tenant, after: tuple[datetime, uuid.UUID], now: datetime, *, requester: str | None = None
-) -> uuid.UUID | None:
-    """The first open question after `after` in the queue's order, else the first of all; of one requester, if given."""
-    rows = Question.objects.filter(tenant=tenant, state="pending", expires_at__gt=now)
-    if requester is not None:
-        rows = rows.filter(requester=requester)
-    ids = rows.order_by("expires_at", "id").values_list("id", flat=True)
-    later = ids.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
-    return later.first() or ids.first()
+def next_waiting(tenant: Tenant, after: tuple[datetime, uuid.UUID], now: datetime, limit: int = 5) -> list[Question]:
+    """The open questions that follow `after` in the queue's order; where none does, the first ones."""
+    rows = Question.objects.filter(tenant=tenant, state="pending", expires_at__gt=now).order_by("expires_at", "id")
+    later = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
+    return list(later[:limit]) or list(rows[:limit])
 
 
 def find_question(tenant: Tenant, question_id: uuid.UUID) -> Question | None:
     return Question.objects.select_related("session", "call").filter(tenant=tenant, pk=question_id).first()
+
+
+def last_answered(tenant: Tenant) -> Question | None:
+    """The latest answered question of the tenant, for an empty queue's truth."""
+    return Question.objects.filter(tenant=tenant, state="answered").order_by("-closed_at").first()

@@ -13,7 +13,7 @@ from cayu_runtime.models import Event, Session
 from tests import rows
 from tests.web.office import Office
 
-LISTS = ["/", "/reconcile/", "/sessions/", "/start/", "/approvals/together/"]
+LISTS = ["/", "/reconcile/", "/questions/", "/sessions/", "/start/", "/approvals/together/"]
 
 
 @dataclass
