@@ -44,7 +44,7 @@ NOT_YOURS = Refusal(
 ONLY_PEOPLE_ANSWER = Refusal("not_permitted", "Only a person can answer. Agents and their tokens never can.")
 NOT_ASKED = Refusal(
     "not_permitted",
-    "Only the person who asked for this session, or an approver, can answer. Ask an administrator for the role.",
+    "Only the person who asked for this session, or an approver, can answer. Ask an administrator for that role.",
 )
 NOT_ASKER = Refusal("not_permitted", "Only the person who asked for this session, or an approver, can stop it.")
 ONLY_OPERATORS = Refusal("not_permitted", "Dispatch is paused and resumed by an operator: manage.py dispatch.")

@@ -19,8 +19,10 @@ from . import results
 def asked(tool: Tool, arguments: dict[str, Any]) -> Ask:
     """The question of a call as a person will read it. InvalidArguments says, for the model, what is wrong with it."""
     ask = tool.ask(arguments)
-    if not isinstance(ask, Ask):
-        raise TypeError(f"{type(tool).__name__}.ask must return an Ask.")
+    if not isinstance(ask, Ask) or not isinstance(ask.choices, (tuple, list)):
+        raise TypeError(f"{type(tool).__name__}.ask must return an Ask; its choices are a tuple.")
+    if {type(text) for text in (ask.text, *ask.choices)} != {str}:
+        raise TypeError(f"{type(tool).__name__}.ask must ask, and give choices, in texts.")
     text = results.visible(ask.text)
     if not text:
         raise InvalidArguments("The question is empty. Say what the person should answer.")

@@ -106,8 +106,9 @@ class Office:
 
     def question(self, text: str = "How much?", **options: Any) -> Question:
         """What an agent asks in a session of its own."""
-        arguments = {name: options.pop(name) for name in ("choices", "expires_in_hours") if name in options}
-        session = self.ask(("ask_user", {"question": text, **arguments}), **options)
+        arguments: dict[str, Any] = {"question": text}
+        arguments |= {name: options.pop(name) for name in ("choices", "expires_in_hours") if name in options}
+        session = self.ask(("ask_user", arguments), **options)
         return Question.objects.get(session=session)
 
     def effect(self, session: Session) -> EffectRecord:

@@ -47,7 +47,7 @@ def test_a_row_answers_without_being_opened(office: Office, alice: Client) -> No
     office.question("Which?", choices=CHOICES)
     page = text(alice.get("/questions/"))
     for fact in (
-        r"How much?\nIn euros.</a>",
+        "How much? In euros.</a>",
         "refund order 1042",
         "desk",
         "bob",
@@ -159,6 +159,7 @@ def test_the_answer_reaches_the_agent_and_the_session_s_page_says_whose_it_is(of
     page = text(alice.get(session_page))
     assert f'<a href="/questions/{question.id}/">Open the question' in page
     assert "Waits for an answer" in page
+    assert '<p class="saying">How much?</p>' in page
     answer = send(alice, question, "25.50 <i>in full</i>\r\nplease")
     page = text(alice.get(answer["Location"]))
     assert "Answered. The agent is told." in page
