@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ('cayu_runtime', '0008_repetition_and_edits'),
+        ('cayu_runtime', '0011_worker_ends'),
     ]
 
     operations = [
