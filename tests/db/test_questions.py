@@ -19,7 +19,7 @@ from cayu_runtime.errors import (
 )
 from cayu_runtime.models import Event, Question, Session, ToolCall, ToolRound
 from cayu_runtime.services.question import answer_question
-from cayu_runtime.services.session import interrupt_session
+from cayu_runtime.services.session import abandon_session, interrupt_session
 from cayu_runtime.tools.ask_user import AskUser
 from cayu_runtime.worker.sweep import expire_due
 from tests.machine import Counter, Gate, Machine, agent_of
@@ -323,3 +323,14 @@ def test_a_stop_withdraws_what_is_asked(machine: Machine) -> None:
     with pytest.raises(Conflict, match="This question is cancelled"):
         reply(machine, questions(session)[0], "5")
     assert expire_due() == 0
+
+
+def test_giving_a_session_up_withdraws_what_is_asked(machine: Machine) -> None:
+    session = asking(machine, HOW_MUCH, WHICH)
+    reply(machine, questions(session)[0], "5")
+    abandon_session(machine.tenant, machine.bob, session.session_id, reason="Nobody needs it.")
+    session.refresh_from_db()
+    assert session.state == "failed"
+    assert [question.state for question in questions(session)] == ["answered", "cancelled"]
+    with pytest.raises(Conflict, match="This question is cancelled"):
+        reply(machine, questions(session)[1], "the red one")
