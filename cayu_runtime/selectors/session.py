@@ -110,7 +110,9 @@ def calls_of(session: Session, since: datetime, until: datetime | None = None, l
     approvals = Prefetch("approvals", Approval.objects.select_related("decided_by").order_by("version"))
     attempts = Prefetch("effect__attempts", Attempt.objects.only("id", "effect_id"))
     proposals = Prefetch("proposals", Proposal.objects.order_by("created_at", "id"))
-    rows = rows.select_related("round", "effect", "proposal", "question").prefetch_related(approvals, attempts, proposals)
+    rows = rows.select_related("round", "effect", "proposal", "question").prefetch_related(
+        approvals, attempts, proposals
+    )
     return list(rows.order_by("round__position", "position")[:limit])
 
 
