@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser
 
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, EffectRecord, Session, Tenant
+from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
 
 from .selectors.membership import PERSON, is_of_tenant_alone, is_superuser, roles_of
 
@@ -40,6 +40,11 @@ NOT_ADMINISTRATOR = Refusal(
 )
 NOT_YOURS = Refusal(
     "not_permitted", "This account has authority outside of your tenant, so only a superuser can change it."
+)
+ONLY_PEOPLE_ANSWER = Refusal("not_permitted", "Only a person can answer. Agents and their tokens never can.")
+NOT_ASKED = Refusal(
+    "not_permitted",
+    "Only the person who asked for this session, or an approver, can answer. Ask an administrator for that role.",
 )
 NOT_ASKER = Refusal("not_permitted", "Only the person who asked for this session, or an approver, can stop it.")
 ONLY_OPERATORS = Refusal("not_permitted", "Dispatch is paused and resumed by an operator: manage.py dispatch.")
@@ -128,6 +133,16 @@ def may_settle(actor: Actor, row: EffectRecord | Session) -> Answer:
     return Permit() if "approver" in roles else NOT_APPROVER
 
 
+def may_answer(actor: Actor, question: Question) -> Answer:
+    """To answer an agent's question: who asked for its session, or an approver; nobody but people."""
+    if actor.source == "api" or not actor.subject.startswith(PERSON):
+        return ONLY_PEOPLE_ANSWER
+    roles = _roles_in(actor, question.tenant_id)
+    if not roles:
+        return NO_ROLE
+    return Permit() if "approver" in roles or question.requester == actor.subject else NOT_ASKED
+
+
 def may_pause_dispatch(actor: Actor, tenant: Tenant | None) -> Answer:
     """The kill switch belongs to who operates the deployment: at a shell, not on a page."""
     return Permit() if actor.source == "shell" else ONLY_OPERATORS
@@ -146,6 +161,7 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "revoke": may_decide,
     "reconcile": may_settle,
     "abandon_session": may_settle,
+    "answer": may_answer,
     "pause_dispatch": may_pause_dispatch,
     "audit": may_audit,
     "grant_role": may_manage_people,

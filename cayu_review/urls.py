@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import account, approval, attachment, bulk, effect, queue, session, session_list
+from .views import account, approval, attachment, bulk, effect, question, queue, session, session_list
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -18,6 +18,9 @@ urlpatterns = [
     path("effects/<uuid:effect_id>/receipt/", effect.receipt, name="receipt"),
     path("effects/<uuid:effect_id>/verify/", effect.verify, name="verify"),
     path("effects/<uuid:effect_id>/abandon/", effect.abandon, name="abandon"),
+    path("questions/", question.to_answer, name="questions"),
+    path("questions/<uuid:question_id>/", question.question, name="question"),
+    path("questions/<uuid:question_id>/answer/", question.answer, name="answer"),
     path("sessions/", session_list.session_list, name="sessions"),
     path("sessions/<str:session_id>/", session.session, name="session"),
     path("sessions/<str:session_id>/stop/", session.stop, name="stop"),

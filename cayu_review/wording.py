@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cayu_runtime.models import Approval, EffectRecord, Session, ToolCall
+from cayu_runtime.models import Approval, EffectRecord, Question, Session, ToolCall
 
 from .exact import visible
 
@@ -173,7 +173,7 @@ def _done(effect: EffectRecord) -> Words:
 
 
 def call_words(call: ToolCall) -> Words:
-    """The state of a call. Reads its effect and its approvals, so load them with it."""
+    """The state of a call. Reads its effect, its question and its approvals, so load them with it."""
     effect: EffectRecord | None = getattr(call, "effect", None)
     if call.state == "prepared":
         if call.reason == "dispatch_paused":
@@ -182,6 +182,9 @@ def call_words(call: ToolCall) -> Words:
         return Words("Approved, not dispatched yet" if gated else "Allowed, not started yet", "wait")
     if call.state == "dispatched" and effect is not None and effect.state == "receipted":
         return EFFECT_WORDS["receipted"]
+    question = _question_of(call)
+    if question is not None and call.state in ("completed", "expired"):
+        return question_words(question, question.expires_at)
     if call.repeats_id is not None:
         return Words("Answered with the recorded outcome; nothing was sent", "still")
     if call.state == "completed":
@@ -193,6 +196,11 @@ def call_words(call: ToolCall) -> Words:
     if call.state == "blocked":
         return Words(BLOCKED_WORDS.get(call.reason, "Refused"), "bad")
     return CALL_WORDS[call.state]
+
+
+def _question_of(call: ToolCall) -> Question | None:
+    """What was asked in place of a run. Asked for only where there may be one."""
+    return getattr(call, "question", None) if call.effect_class == "none" and not call.runs else None
 
 
 def _denied(call: ToolCall) -> str:
@@ -226,6 +234,18 @@ def approval_words(approval: Approval, now: datetime) -> Words:
             return Words("No longer valid. Nothing was sent.", "bad")
         case _:
             return Words("Cancelled. Nothing was sent.", "bad")
+
+
+def question_words(question: Question, now: datetime) -> Words:
+    match question.state:
+        case "pending" if question.expires_at > now:
+            return Words("Waits for an answer", "wait")
+        case "answered":
+            return Words(f"Answered by {visible(question.answered_by_name)}", "good")
+        case "cancelled":
+            return Words("Withdrawn, no answer is needed", "bad")
+        case _:
+            return Words("Nobody answered in time", "bad")
 
 
 def action_of(verb: str, target: str) -> str:

@@ -68,6 +68,12 @@ class ApprovalExpired(Conflict):
     code = "approval_expired"
 
 
+class QuestionExpired(Conflict):
+    """The time to answer is over; the agent was told that nobody answered."""
+
+    code = "question_expired"
+
+
 class ProposalConflict(Conflict):
     """The `action_id` stands for another proposal of this tenant: other fields, another tool or another session."""
 

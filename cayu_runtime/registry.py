@@ -26,6 +26,8 @@ def agents() -> dict[str, Agent]:
             names = [tool.spec.name for tool in agent.tools]
             for tool in agent.tools:
                 _refuse_broken_schema(agent, tool)
+                if tool.spec.asks and type(tool).ask is Tool.ask:
+                    raise ValueError(f"Agent {agent.name!r}, tool {tool.spec.name!r}: it asks, so it implements `ask`.")
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"Agent {agent.name!r} has two tools called {sorted(twice)[0]!r}.")

@@ -116,6 +116,9 @@ class Leg:
         )
         if asked["do"] == "start":
             return str(self.harness.start(asked["text"], by=by).pk)
+        if asked["do"] == "answer":
+            self.harness.record_answer(UUID(asked["question"]), asked["text"], by, asked["digest"])
+            return None
         self.harness.record(
             UUID(asked["approval"]), asked["verdict"], by, asked["version"], asked["digest"], asked["reason"]
         )

@@ -295,16 +295,10 @@ def proposal(state: str = "open", *, save: bool = True, **values: Any) -> Propos
 def question(state: str = "pending", *, save: bool = True, **values: Any) -> Question:
     of = _call_of(values, CALL_OF_QUESTION.get(state, state), effect_class="none", tool="ask")
     defaults = {
-        "tenant": of.tenant,
-        "session": of.session,
-        "agent": "refunds",
-        "task": "Refund order 1042",
-        "text": "In full?",
-        "digest": DIGEST,
-        "state": state,
-        "created_at": NOW,
-        "expires_at": LATER,
-    }
+        "tenant": of.tenant, "session": of.session, "agent": "refunds", "task": "Refund order 1042",
+        "requester": "user:alice", "requester_name": "alice", "text": "In full?", "digest": DIGEST, "state": state,
+        "created_at": NOW, "expires_at": LATER,
+    }  # fmt: skip
     return _built(Question, save, {**defaults, **evidence(Question, state), **values})
 
 

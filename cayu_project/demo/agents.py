@@ -1,10 +1,12 @@
-"""The demo's agents. `refunds` reads what a person types, asks for refunds, and says truthfully what became of them;
-`drift` (drift.py) corrects what has drifted.
+"""The demo's agents. `refunds` reads what a person types, asks for what it was not told, proposes the refunds, and says
+truthfully what became of them; `drift` (drift.py) corrects what has drifted.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -25,6 +27,7 @@ from cayu_runtime import (
     Turn,
 )
 from cayu_runtime.policies import RequireApproval
+from cayu_runtime.tools.ask_user import AskUser
 
 from . import drift
 
@@ -34,11 +37,17 @@ FAULTS = {
     "fail before": "error_before",
     "fail after": "error_after",
 }
-REQUEST = re.compile(
-    r"(?:please\s+)?refund\s+order\s+(?P<order>[\w./-]{1,60}?)[,:]?\s+(?:by\s+)?(?:[€$£]\s*)?(?P<amount>\d{1,9}(?:\.\d{1,2})?)"
-    r"(?:\s*(?:€|\$|£|eur|usd|gbp))?(?:\s+because\s+(?P<reason>.+?))?[\s.]*",
-    re.IGNORECASE,
+ORDER = r"(?P<order>[\w./-]{1,60}?)"
+AMOUNT = r"(?:[€$£]\s*)?(?P<amount>\d{1,9}(?:\.\d{1,2})?)(?:\s*(?:€|\$|£|eur|usd|gbp))?"
+REASON = r"(?:\s+because\s+(?P<reason>.+?))?[\s.]*"
+REQUEST = re.compile(rf"(?:please\s+)?refund\s+order\s+{ORDER}[,:]?\s+(?:by\s+)?{AMOUNT}{REASON}", re.IGNORECASE)
+UNFINISHED = re.compile(
+    rf"(?:please\s+)?refund(?:\s+(?:an\s+|the\s+)?order(?:\s+{ORDER})?|\s+{AMOUNT})?{REASON}", re.IGNORECASE
 )
+ANSWER = {
+    "order": re.compile(rf"(?:order\s+)?{ORDER}[\s.]*", re.IGNORECASE),
+    "amount": re.compile(rf"{AMOUNT}[\s.]*", re.IGNORECASE),
+}
 NEXT = re.compile(r"\s*(?:;|\n|,?\s+and\s+(?=(?:please\s+)?refund\s+order\b))\s*", re.IGNORECASE)
 HOW = 'Tell me which order and how much, like: "refund order 1042 25.50 because damaged".'
 
@@ -91,25 +100,75 @@ class RefundOrder(Tool):
         raise RuntimeError(f"The ledger answered {answer.status_code}; whether it booked is unknown.")
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One refund as far as the person told it; empty is what they did not say."""
+
+    order: str
+    amount: str
+    reason: str
+
+
 def refunds(turn: Turn) -> Reply:
-    """Ask for the refunds that the message names; once they ended, say for each what happened."""
-    if turn.outcomes:
-        return Reply(" ".join(_said(outcome) for outcome in turn.outcomes))
-    text, fault = turn.message.strip(), ""
+    """Ask the person for what is missing, then for the refunds; once they ended, say for each what happened."""
+    done = [outcome for outcome in turn.outcomes if outcome.tool == RefundOrder.spec.name]
+    if done:
+        return Reply(" ".join(_said(outcome) for outcome in done))
+    text, fault = _without_fault(turn.message.strip())
+    wishes = [_wish(part) for part in NEXT.split(text) if part.strip()]
+    told = [wish for wish in wishes if wish is not None]
+    if not told or len(told) < len(wishes):
+        return Reply(HOW)
+    missing = list(_missing(told))
+    if missing and not turn.outcomes:
+        return Reply(calls=tuple(Call("ask_user", {"question": question}) for _, _, question in missing))
+    for (place, name, _), outcome in zip(missing, turn.outcomes, strict=True):
+        found = ANSWER[name].fullmatch(outcome.content.strip())
+        if outcome.status != "completed" or found is None or not _is_some(name, found[name]):
+            return Reply(_gave_up(name, outcome))
+        told[place] = replace(told[place], **{name: found[name]})
+    return Reply(calls=tuple(_call(wish, fault) for wish in told))
+
+
+def _without_fault(text: str) -> tuple[str, str]:
+    """The message without the accident that it asks for, and that accident's name at the ledger."""
+    fault = ""
     for words, name in FAULTS.items():
         text, found = re.subn(rf"[\s,;]*(?:\band\s+)?{words}[\s.]*$", "", text, flags=re.IGNORECASE)
         if found:
             fault = name
-    wanted = [REQUEST.fullmatch(part) for part in NEXT.split(text) if part.strip()]
-    if not wanted or any(match is None or float(match["amount"]) == 0 for match in wanted):
-        return Reply(HOW)
-    return Reply(calls=tuple(_call(match, fault) for match in wanted if match is not None))
+    return text, fault
 
 
-def _call(match: re.Match[str], fault: str) -> Call:
-    reason = (match["reason"] or "no reason given").strip(" .")
-    amount = _cents(match["amount"])
-    arguments = {"order_id": match["order"], "amount": amount, "reason": reason, "simulate": fault}
+def _wish(part: str) -> Wish | None:
+    """What one part of the message asks for; None if it can't be read, or is for nothing."""
+    match = REQUEST.fullmatch(part) or UNFINISHED.fullmatch(part)
+    if match is None or (match["amount"] and not _is_some("amount", match["amount"])):
+        return None
+    return Wish(match["order"] or "", match["amount"] or "", (match["reason"] or "no reason given").strip(" ."))
+
+
+def _is_some(name: str, value: str) -> bool:
+    return name != "amount" or float(value) > 0
+
+
+def _missing(wishes: list[Wish]) -> Iterator[tuple[int, str, str]]:
+    """What is to be asked: for which wish, which field of it, in which words."""
+    for place, wish in enumerate(wishes):
+        if not wish.order:
+            yield place, "order", f"Which order is to be refunded{f' by {wish.amount}' if wish.amount else ''}?"
+        if not wish.amount:
+            yield place, "amount", f"How much is to be refunded{f' for order {wish.order}' if wish.order else ''}?"
+
+
+def _gave_up(name: str, outcome: Outcome) -> str:
+    if outcome.status != "completed":
+        return f"No refund was made: I was not told the {name}. {outcome.content}"
+    return f"No refund was made: I can't read “{outcome.content}” as an {name}. {HOW}"
+
+
+def _call(wish: Wish, fault: str) -> Call:
+    arguments = {"order_id": wish.order, "amount": _cents(wish.amount), "reason": wish.reason, "simulate": fault}
     return Call("refund_order", arguments)
 
 
@@ -131,7 +190,7 @@ REFUNDS = Agent(
     description="Refunds an order after a person approved it.",
     model=refunds,
     instructions="Refund orders as the person asks, and say truthfully what happened.",
-    tools=(RefundOrder(),),
+    tools=(RefundOrder(), AskUser()),
     policy=RequireApproval(
         ("refund_order",), reason="Money leaves the company: a second person must agree.", editable=True
     ),

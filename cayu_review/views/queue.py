@@ -7,6 +7,7 @@ from django.views.decorators.http import require_safe
 
 from cayu_runtime.selectors import approval as approvals
 from cayu_runtime.selectors import effect as effects
+from cayu_runtime.selectors import question as questions
 from cayu_runtime.selectors.pause import pauses_in
 from cayu_runtime.selectors.session import count_running
 
@@ -21,7 +22,7 @@ def to_approve(request: HttpRequest, member: Member) -> HttpResponse:
     after = cursor_of(request)
     rows = approvals.waiting(member.tenant, after=after)
     context = {
-        **_frame(member),
+        **frame(member),
         "tab": "approve",
         "rows": rows,
         "held": approvals.held_among(rows),
@@ -42,7 +43,7 @@ def to_reconcile(request: HttpRequest, member: Member) -> HttpResponse:
     rows = effects.uncertain(member.tenant, after=after)
     last = rows[-1] if len(rows) == effects.PAGE else None
     context = {
-        **_frame(member),
+        **frame(member),
         "tab": "reconcile",
         "rows": rows,
         "first_page": after is None,
@@ -60,9 +61,11 @@ def _choosable(member: Member, rows: list[approvals.QueueRow]) -> set[UUID]:
     return found if len(found) > 1 else set()
 
 
-def _frame(member: Member) -> dict[str, object]:
+def frame(member: Member) -> dict[str, object]:
+    """What stands around each queue: the counts of all of them, and what is paused."""
     return {
         "pauses": pauses_in(member.tenant),
         "waiting": approvals.count_waiting(member.tenant),
+        "asked": questions.count_waiting(member.tenant),
         "uncertain": effects.count_uncertain(member.tenant),
     }

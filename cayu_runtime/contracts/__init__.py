@@ -13,6 +13,7 @@ from .policy import (
     ToolPolicy,
 )
 from .provider import Call, ModelError, Outcome, Provider, Reply, Rule, TextHint, Turn
+from .question import Ask
 from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
 from .secret import EnvironmentSecrets, Secret, SecretResolver, SecretUnavailable, SecretValue
 from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
@@ -20,6 +21,7 @@ from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolCon
 __all__ = [
     "Actor",
     "Agent",
+    "Ask",
     "Authority",
     "Call",
     "EffectNotPerformed",

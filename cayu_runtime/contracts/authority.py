@@ -42,9 +42,9 @@ class Authority(Protocol):
     """Named by `CAYU_AUTHORITY`. With none set everything is refused.
 
     Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session` (the session),
-    `abandon_session` (the session), `decide` and `revoke` (the approval), `reconcile` (the effect), `pause_dispatch`
-    (the tenant, or None for the whole deployment), `audit`, `grant_role` and `revoke_role` (the tenant),
-    `manage_people` (the tenant, or None for nobody's in particular), `manage_account` (the account).
+    `abandon_session` (the session), `decide` and `revoke` (the approval), `answer` (the question), `reconcile` (the
+    effect), `pause_dispatch` (the tenant, or None for the whole deployment), `audit`, `grant_role` and `revoke_role`
+    (the tenant), `manage_people` (the tenant, or None for nobody's in particular), `manage_account` (the account).
     """
 
     def may(self, actor: Actor, action: str, obj: Any) -> Permit | Refusal: ...

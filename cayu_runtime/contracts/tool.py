@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from .effect import ToolEffect
+from .question import Ask
 from .secret import MARK, with_references
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class ToolSpec:
     tell). `operation` names the argument that identifies the operation on both sides, like `action_id`; without it the
     check is about the latest completed effect of that tool in the session.
 
+    `asks`: a call of this NONE tool is answered by a person; `ask` says what they are asked, and `run` is never called.
+
     In `input_schema` a field with `"x-secret": true` takes a reference to a secret (contracts/secret.py).
     """
 
@@ -72,6 +75,7 @@ class ToolSpec:
     verifies: str = ""
     operation: str = ""
     identified_by: tuple[str, ...] = ()
+    asks: bool = False
     takes_secrets: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -83,6 +87,10 @@ class ToolSpec:
             raise ValueError(f"Tool {self.name!r}: a timeout is more than 0 and at most {MAX_TIMEOUT} seconds.")
         if self.verifies and self.effect is not ToolEffect.NONE:
             raise ValueError(f"Tool {self.name!r}: only a tool without effect (NONE) verifies another one.")
+        if self.asks and self.effect is not ToolEffect.NONE:
+            raise ValueError(
+                f"Tool {self.name!r}: only a tool without effect (NONE) asks a person in place of running."
+            )
         for name, given in (("requires", self.requires), ("identified_by", self.identified_by)):
             if isinstance(given, str):
                 raise ValueError(f"Tool {self.name!r}: `{name}` is a tuple of names, not one string.")
@@ -92,6 +100,8 @@ class ToolSpec:
             except ValueError as problem:
                 raise ValueError(f"Tool {self.name!r}: {problem}") from None
             object.__setattr__(self, "takes_secrets", True)
+        if self.asks and self.takes_secrets:
+            raise ValueError(f"Tool {self.name!r}: what is asked of a person can't hold a secret.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,10 @@ class Tool:
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
         raise NotImplementedError(f"{type(self).__name__} must implement run(ctx, args).")
+
+    def ask(self, args: dict[str, Any]) -> Ask:
+        """What a person is asked by a call of a tool that `asks`. Must not block; InvalidArguments refuses the call."""
+        raise NotImplementedError(f"{type(self).__name__} must implement ask(args).")
 
     def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
         """The effective arguments: top-level defaults of the schema filled in, nothing coerced."""

@@ -25,8 +25,7 @@ from . import edits, ids, repetition, results, reviewed
 from .edits import Edited
 from .endings import STALE, OpenRound, abandon_effect, block_call
 from .judgement import Registered
-from .routing import load_round, place_session, settle_round
-from .states import LEASED
+from .routing import go_on, load_round
 from .transitions import Change, transition
 
 MAX_REASON = 2000
@@ -84,7 +83,7 @@ def decide(
             )
         if answer.verdict == "approve" and registered is not None and not registered.fits(approval.call):
             block_call(change, approval.call, work.effects.get(approval.call_id), approval, "stale", STALE)
-            _route(change, work)
+            go_on(change, work)
             return StaleTool(STALE)
         obstacle = _obstacle(change, approval) if answer.verdict == "approve" else None
         if obstacle is not None:
@@ -97,7 +96,7 @@ def decide(
         else:
             _deny(change, work, approval, decision)
         _tell(change, approval, decision)
-        _route(change, work)
+        go_on(change, work)
     return Decided(approval, decision, replay=False)
 
 
@@ -113,7 +112,7 @@ def revoke(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor
         change.move(approval, "revoked", reason=results.clean_text(answer.reason, 500))
         _end_denied(change, work, approval, f"The approval was taken back by {actor.name}.", decision)
         _tell(change, approval, decision)
-        _route(change, work)
+        go_on(change, work)
         if change.session.state == "pending":  # it may wait for a pause of dispatch that concerns it no more
             change.set(runnable_at=change.now)
             change.wake()
@@ -192,7 +191,7 @@ def expire(session: UUID, approval_id: UUID) -> bool:
         if work is None or approval.expires_at > change.now:
             return False
         close_expired(change, approval, work.effects.get(approval.call_id))
-        _route(change, work)
+        go_on(change, work)
     return True
 
 
@@ -239,17 +238,10 @@ def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) ->
     return decision
 
 
-def _route(change: Change, work: OpenRound) -> None:
-    """Settle the round if this was its last call. A session that a worker holds is moved on by that worker."""
-    settle_round(change, work.round, work.calls)
-    if change.session.state not in LEASED:
-        place_session(change, {call.state for call in work.calls})
-
-
 def _expired(change: Change, work: OpenRound, approval: Approval, answer: Answer, actor: Actor) -> Conflict:
     effect = work.effects.get(approval.call_id)
     close_expired(change, approval, effect, tried_by=actor.subject, tried_by_name=actor.name, tried=answer.verdict)
-    _route(change, work)
+    go_on(change, work)
     return ApprovalExpired(
         f"The time to decide ended at {_at(approval.expires_at)}. Nothing ran; the agent may ask again."
     )

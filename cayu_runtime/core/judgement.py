@@ -18,6 +18,7 @@ import jsonschema_rs
 
 from ..contracts import (
     Agent,
+    Ask,
     FunctionTool,
     InvalidArguments,
     PolicyDecision,
@@ -29,7 +30,7 @@ from ..contracts import (
     ToolEffect,
 )
 from ..models import Approval, Session, ToolCall
-from . import canonical, secrets
+from . import asking, canonical, secrets
 from .canonical import NotCanonical
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
@@ -54,7 +55,8 @@ class JudgedCall:
     """A proposed call with its effective arguments and the decision about it.
 
     `problem`: it is invalid, and why. `reviewed`: the recorded proposal that the policy compared it with. `raw` holds
-    the texts of its arguments that may not be stored anywhere, if it brought a secret's value.
+    the texts of its arguments that may not be stored anywhere, if it brought a secret's value. `ask`: what a person is
+    asked in place of a run.
     """
 
     proposed: ProposedCall
@@ -69,6 +71,7 @@ class JudgedCall:
     reviewed: Reviewed | None = None
     editable: bool = False
     raw: frozenset[str] = frozenset()
+    ask: Ask | None = None
 
     @property
     def effect(self) -> ToolEffect:
@@ -87,6 +90,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
             known = ", ".join(t.spec.name for t in agent.tools) or "none"
             raise InvalidArguments(f"There is no tool {proposed.tool!r}. The tools are: {known}.")
         arguments = effective_arguments(tool, proposed.arguments)
+        ask = asking.asked(tool, arguments) if tool.spec.asks else None
     except (InvalidArguments, NotCanonical) as error:
         return _invalid(tool, proposed, str(error))
     except Exception as error:  # the tool's own schema or validators failed, not what was proposed
@@ -104,6 +108,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         four_eyes=four_eyes,
         reviewed=answer.reviewed,
         editable=answer.editable and answer.reviewed is None,
+        ask=ask,
     )
 
 

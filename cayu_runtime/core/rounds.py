@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from ..contracts import Agent, PolicyDecision, ToolEffect
-from ..models import Approval, EffectRecord, ToolCall, ToolRound
-from . import canonical, ids, judgement, repetition, results, reviewed
+from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
+from . import canonical, ids, judgement, questions, repetition, results, reviewed
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
@@ -28,7 +28,7 @@ class Recorded:
 
 
 def record_step(lease: Lease, body: Any, said: dict[str, Any], judged: Sequence[JudgedCall]) -> Recorded:
-    """T1: transcript, round, calls, decisions, effects, approvals and events of one model response, at once.
+    """T1: transcript, round, calls, decisions, effects, approvals, questions and events of one model response, at once.
 
     No calls: the session is completed. Every call blocked: their results are in the transcript and the model goes on. A
     gate: the session is interrupted and the lease released. A stop: the response is dropped, nothing of it is kept.
@@ -66,6 +66,7 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
     decided = zip(judged, bindings, strict=True)
     work = OpenRound(row, [_new_call(change, row, n, call, bound) for n, (call, bound) in enumerate(decided)])
     _judge_repeats(change, work.calls)
+    asked: list[Question] = []
     for call, verdict, bound in zip(work.calls, judged, bindings, strict=True):
         if call.state == "blocked":
             change.event("tool.call.blocked", call=call, reason=call.reason, why=(call.result or {}).get("reason", ""))
@@ -77,8 +78,10 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
             work.effects[call.id] = _new_effect(change, call)
         if call.state == "awaiting_approval":
             work.approvals[call.id] = _new_approval(change, call, verdict, bound)
+        if call.state == "awaiting_answer" and verdict.ask is not None:
+            asked.append(questions.new_question(change, call, verdict.ask))
     states = {call.state for call in work.calls}
-    if "awaiting_approval" in states:
+    if states & {"awaiting_approval", "awaiting_answer"}:
         row.state = "waiting"
     elif states <= set(CLOSED_CALL):
         row.state, row.settled_at = "settled", change.now
@@ -86,6 +89,7 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
     change.add(*work.calls)
     change.add(*work.effects.values())
     change.add(*work.approvals.values())
+    change.add(*asked)
     if row.state == "settled":
         work.results = results.results_message(work.calls, change.now)
         add_message(change, "tools", work.results)
@@ -144,6 +148,8 @@ def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall,
     elif bound and bound.repeats:
         call.state, call.repeats, call.finished_at = "completed", bound.repeats, change.now
         call.result = reviewed.repeated(bound.repeats)
+    elif judged.ask is not None:
+        call.state = "awaiting_answer"
     else:
         call.state = "prepared" if judged.decision is PolicyDecision.ALLOW else "awaiting_approval"
     return call

@@ -12,7 +12,7 @@ from . import results
 from .endings import OpenRound, give_up_dispatched, withdraw
 from .lease import Lease
 from .statements import Reader, fetch, prepared, reader, split
-from .states import CLOSED_CALL
+from .states import CLOSED_CALL, LEASED
 from .transitions import Change, transition
 
 
@@ -103,6 +103,15 @@ def interruption_of(session: Session, call_states: set[str]) -> str | None:
     if session.client_driven:
         return "client_execution"
     return session.stopped_by
+
+
+def go_on(change: Change, work: OpenRound) -> None:
+    """A person's end of each write: settle the round if that was its last call. A session that a worker holds is moved
+    on by that worker.
+    """
+    settle_round(change, work.round, work.calls)
+    if change.session.state not in LEASED:
+        place_session(change, {call.state for call in work.calls})
 
 
 def add_message(change: Change, role: str, body: Any) -> None:

@@ -12,7 +12,10 @@ from .tenant import Tenant
 
 
 class Question(models.Model):
-    """Something an agent asks a person. Answered once, by digest, before its deadline."""
+    """Something an agent asks a person. Answered once, by digest, before its deadline.
+
+    It carries what a queue row shows, so that a page of the queue is read from this table alone.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
@@ -20,6 +23,8 @@ class Question(models.Model):
     call = models.OneToOneField(ToolCall, models.PROTECT, related_name="question")
     agent = models.CharField(max_length=100)
     task = models.CharField(max_length=200)
+    requester = models.CharField(max_length=200)
+    requester_name = models.CharField(max_length=200)
     text = models.TextField()
     choices = JSONTextField(null=True)
     digest = DigestField(max_length=32)
@@ -44,6 +49,10 @@ class Question(models.Model):
         indexes = (
             # the question queue, soonest to expire first
             models.Index(fields=("tenant", "expires_at", "id"), name="question_queue", condition=Q(state="pending")),
+            # "Last answer 14:02 by …"
+            models.Index(fields=("tenant", "-closed_at"), name="question_answered", condition=Q(state="answered")),
+            # the sweep: what is due, over all tenants
+            models.Index(fields=("expires_at",), name="question_due", condition=Q(state="pending")),
         )
 
     def __str__(self) -> str:

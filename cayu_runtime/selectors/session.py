@@ -102,7 +102,7 @@ def messages_of(session: Session, before: int | None = None, limit: int = 500) -
 
 def calls_of(session: Session, since: datetime, until: datetime | None = None, limit: int = 1000) -> list[ToolCall]:
     """Calls that were made in a stretch of time, in order, with round, approvals and who decided these, effect and its
-    attempts, the proposal that each refers to, and those that it put on record.
+    attempts, its question, the proposal that each refers to, and those that it put on record.
     """
     rows = ToolCall.objects.filter(round__session=session, round__created_at__gte=since)
     if until is not None:
@@ -110,7 +110,9 @@ def calls_of(session: Session, since: datetime, until: datetime | None = None, l
     approvals = Prefetch("approvals", Approval.objects.select_related("decided_by").order_by("version"))
     attempts = Prefetch("effect__attempts", Attempt.objects.only("id", "effect_id"))
     proposals = Prefetch("proposals", Proposal.objects.order_by("created_at", "id"))
-    rows = rows.select_related("round", "effect", "proposal").prefetch_related(approvals, attempts, proposals)
+    rows = rows.select_related("round", "effect", "proposal", "question").prefetch_related(
+        approvals, attempts, proposals
+    )
     return list(rows.order_by("round__position", "position")[:limit])
 
 

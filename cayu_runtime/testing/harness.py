@@ -17,6 +17,7 @@ from ..contracts import Actor, Agent, Authority, Permit, Refusal
 from ..core import engine
 from ..models import Tenant
 from ..services.approval import decide_approval
+from ..services.question import answer_question
 from ..services.session import interrupt_session, start_session
 from .run import Run, Waiting
 from .scene import Colleagues, Scene, refuse_other
@@ -100,6 +101,15 @@ class Harness(Scene):
             decide_approval(
                 self.tenant, actor, approval, verdict=verdict, version=version, digest=digest, reason=reason
             )
+
+    def answer(self, run: Run, waiting: Waiting, text: str, by: str | Actor) -> None:
+        refuse_other(waiting, "question")
+        self.record_answer(waiting.id, text, self.actor(by), waiting.digest)
+
+    def record_answer(self, question: UUID, text: str, actor: Actor, digest: str) -> None:
+        """Record an answer to the question that a person saw. Raises what the service raises."""
+        with self._acting():
+            answer_question(self.tenant, actor, question, answer=text, digest=digest)
 
     def stop(self, run: Run, *, by: str | Actor = "alice", reason: str = "") -> None:
         """Stop a session as a person."""

@@ -115,6 +115,11 @@ class RestartHarness(Scene):
             asked.append({"do": "decide", "verdict": verdict, "reason": reason, "by": _as_data(self.actor(by)), **seen})
         self._leg(asked)
 
+    def answer(self, run: Run, waiting: Waiting, text: str, by: str | Actor) -> None:
+        refuse_other(waiting, "question")
+        seen = {"question": str(waiting.id), "digest": waiting.digest}
+        self._leg([{"do": "answer", "text": text, "by": _as_data(self.actor(by)), **seen}])
+
     def _leg(self, operations: list[dict[str, Any]]) -> list[Any]:
         kill, self._kill = self._kill, None
         with tempfile.TemporaryDirectory(prefix="cayu-leg-") as folder:

@@ -104,12 +104,17 @@ class Run:
         self.harness.decide(self, waiting or self._only(), "deny", by, reason)
         return self
 
-    def _only(self) -> Waiting:
-        approvals = [waiting for waiting in self.waiting() if waiting.kind == "approval"]
-        if len(approvals) != 1:
-            names = ", ".join(waiting.tool for waiting in approvals) or "none"
-            raise AssertionError(f"Say which approval: {len(approvals)} wait ({names}); the session is {self.state}.")
-        return approvals[0]
+    def answer(self, text: str, waiting: Waiting | None = None, *, by: str | Actor = "alice") -> Run:
+        """Answer one question, the only one if none is named. Raises what `answer_question` raises."""
+        self.harness.answer(self, waiting or self._only("question"), text, by)
+        return self
+
+    def _only(self, kind: str = "approval") -> Waiting:
+        found = [waiting for waiting in self.waiting() if waiting.kind == kind]
+        if len(found) != 1:
+            names = ", ".join(waiting.tool for waiting in found) or "none"
+            raise AssertionError(f"Say which {kind}: {len(found)} wait ({names}); the session is {self.state}.")
+        return found[0]
 
     def transcript(self) -> list[Any]:
         """All messages, in order, in the model library's serialised form."""

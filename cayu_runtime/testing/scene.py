@@ -45,6 +45,10 @@ class Scene(ABC):
     def decide(self, run: Run, waiting: Waiting, verdict: str, by: str | Actor, reason: str = "") -> None:
         """Record a person's answer through the service, on the version and digest that `waiting` was listed with."""
 
+    @abstractmethod
+    def answer(self, run: Run, waiting: Waiting, text: str, by: str | Actor) -> None:
+        """Record a person's answer to a question through the service, on the digest that it was listed with."""
+
     def person(self, name: str, *roles: str) -> Actor:
         """A person of this tenant, signed in at the web."""
         return Actor(f"user:{name}", name, self.tenant.id, "web", roles)
@@ -54,7 +58,7 @@ class Scene(ABC):
         self.offset += by
 
     def expire(self) -> int:
-        """Expire the approvals whose time is over, as the sweep does. Returns how many."""
+        """Expire the approvals, questions and proposals whose time is over, as the sweep does. Returns how many."""
         with self.its_clock():
             return expire_due()
 
@@ -67,6 +71,7 @@ class Scene(ABC):
         return by if isinstance(by, Actor) else self.person(by)
 
 
-def refuse_other(waiting: Waiting) -> None:
-    if waiting.kind != "approval":
-        raise AssertionError(f"{waiting.tool} waits for an answer to a question, not for an approval.")
+def refuse_other(waiting: Waiting, kind: str = "approval") -> None:
+    if waiting.kind != kind:
+        waits = {"approval": "an approval", "question": "an answer to a question"}
+        raise AssertionError(f"{waiting.tool} waits for {waits[waiting.kind]}, not for {waits[kind]}.")

@@ -15,9 +15,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from ..core import clock, decisions, doorbell, reviewed
+from ..core import clock, decisions, doorbell, questions, reviewed
 from ..core.lease import due
-from ..models import Approval, Proposal, Session
+from ..models import Approval, Proposal, Question, Session
 from .beats import Waiting
 
 log = structlog.get_logger(__name__)
@@ -41,7 +41,7 @@ class Sweep:
     waiting: Waiting = field(default_factory=Waiting)
 
     def once(self) -> tuple[int, int]:
-        """(approvals and proposals expired, sessions rung for)."""
+        """(approvals, questions and proposals expired, sessions rung for)."""
         return expire_due(), self.ring_runnable()
 
     def ring_runnable(self) -> int:
@@ -70,14 +70,16 @@ class Sweep:
 
 
 def expire_due() -> int:
-    """Expire approvals and proposals whose time is over, one transaction each.
+    """Expire approvals, questions and proposals whose time is over, one transaction each.
 
     What somebody is just moving comes next time. Approvals first: with one ends the proposal that it is bound to.
     """
     now = clock.now()
     approvals = Approval.objects.filter(state__in=("pending", "approved"), expires_at__lte=now)
     proposals = Proposal.objects.filter(state="open", expires_at__lte=now)
-    return _expire_all(approvals, decisions.expire) + _expire_all(proposals, reviewed.expire_proposal)
+    asked = Question.objects.filter(state="pending", expires_at__lte=now)
+    expired = _expire_all(approvals, decisions.expire) + _expire_all(asked, questions.expire)
+    return expired + _expire_all(proposals, reviewed.expire_proposal)
 
 
 def _expire_all(rows: QuerySet[Any], expire: Callable[[UUID, UUID], bool]) -> int:

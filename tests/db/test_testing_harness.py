@@ -21,11 +21,11 @@ from cayu_runtime import (
     authority,
     registry,
 )
-from cayu_runtime.errors import AlreadyDecided, NotPermitted
-from cayu_runtime.models import Question, Session
+from cayu_runtime.errors import AlreadyDecided, InvalidRequest, NotPermitted
+from cayu_runtime.models import Session
 from cayu_runtime.policies import RequireApproval
 from cayu_runtime.testing import Harness, NetworkUsed, ScriptedModel, ScriptError
-from tests import rows
+from cayu_runtime.tools.ask_user import AskUser
 from tests.machine import Counter
 
 pytestmark = pytest.mark.django_db
@@ -170,14 +170,53 @@ def test_a_connection_is_made_where_the_test_allows_it():
         assert harness.start("pay").go().approve().go().state == "completed"
 
 
-def test_questions_wait_too_and_are_not_approved():
-    run = Harness(agent(Counter()), [PAY]).start("pay").go()
-    asked = rows.question(call=rows.call("awaiting_answer", round=run.calls()[0].round))
-    [approval, question] = run.waiting()
-    assert (approval.kind, question.kind, question.id, question.text) == ("approval", "question", asked.pk, "In full?")
-    with pytest.raises(AssertionError, match="waits for an answer"):
+ASK = Call("ask_user", {"question": "In full?", "choices": ["yes", "no"]})
+
+
+def asker(tool: Counter) -> Agent:
+    return Agent(
+        name="asker", model="openai:gpt-never-asked", tools=(tool, AskUser()), policy=RequireApproval(("move_money",))
+    )
+
+
+def test_a_question_is_answered_and_its_answer_told_to_the_script():
+    tool = Counter()
+    run = Harness(asker(tool), [[ASK, PAY], Reply("Paid in full.")]).start("pay", by="alice").go()
+    approval, question = run.waiting()
+    assert (run.state, approval.kind, question.kind) == ("user_input_required", "approval", "question")
+    assert (question.tool, question.text, question.version) == ("ask_user", "In full?", 1)
+    run.answer("yes", by="alice")
+    with pytest.raises(AssertionError, match="Say which question: 0 wait"):
+        run.answer("no")
+    with pytest.raises(AlreadyDecided, match="Already answered by alice"):
+        run.answer("no", question, by="bob")
+    assert (run.answer("yes", question, by="alice").state, tool.count) == ("approval_required", 0)
+    run.approve().go()
+    assert (run.state, tool.count, run.text()) == ("completed", 1, "Paid in full.")
+    assert [(result.status, result.content) for result in run.results()] == [
+        ("completed", "yes"),
+        ("completed", "done"),
+    ]
+
+
+def test_a_question_is_not_approved_and_an_approval_not_answered():
+    run = Harness(asker(Counter()), [[ASK, PAY]]).start("pay").go()
+    approval, question = run.waiting()
+    with pytest.raises(AssertionError, match="waits for an answer to a question, not for an approval"):
         run.approve(question)
-    assert Question.objects.get(pk=asked.pk).state == "pending"
+    with pytest.raises(AssertionError, match="waits for an approval, not for an answer"):
+        run.answer("yes", approval)
+    with pytest.raises(InvalidRequest, match="yes; no"):
+        run.answer("perhaps")
+    assert {waiting.id for waiting in run.waiting()} == {approval.id, question.id}
+
+
+def test_a_question_that_nobody_answers_expires_by_the_harness_s_clock():
+    harness = Harness(asker(Counter()), [ASK, Reply("Nobody said.")])
+    run = harness.start("pay").go()
+    harness.advance(timedelta(days=7, seconds=1))
+    assert harness.expire() == 1
+    assert (run.go().state, run.results()[0].status, run.text()) == ("completed", "expired", "Nobody said.")
 
 
 def test_a_session_can_be_stopped_by_a_person():

@@ -13,6 +13,7 @@ from cayu_runtime import Agent, Call, Reply, ToolContext, ToolEffect, ToolResult
 from cayu_runtime.errors import AlreadyDecided, NotPermitted
 from cayu_runtime.policies import RequireApproval
 from cayu_runtime.testing import MOMENTS, RestartHarness, ScriptError, Step
+from cayu_runtime.tools.ask_user import AskUser
 from tests.faults.deployment import is_alive
 
 pytestmark = [pytest.mark.usefixtures("transactional_db"), pytest.mark.timeout(300)]
@@ -40,7 +41,10 @@ def label(ctx: ToolContext, to: str) -> ToolResult:
 def payer() -> Agent:
     """What a leg builds anew."""
     return Agent(
-        name="payer", model="openai:gpt-never-asked", tools=(pay, label), policy=RequireApproval(("pay", "label"))
+        name="payer",
+        model="openai:gpt-never-asked",
+        tools=(pay, label, AskUser()),
+        policy=RequireApproval(("pay", "label")),
     )
 
 
@@ -68,6 +72,26 @@ def test_each_thing_that_is_done_is_done_by_a_process_of_its_own(harness: Restar
     assert len({os.getpid(), *harness.pids}) == 5
     assert [line["pid"] for line in lines(journal)] == harness.pids[-1:]
     assert not any(is_alive(pid) for pid in harness.pids)
+
+
+def test_a_question_outlives_its_process_and_is_answered_in_another(journal: Path):
+    ask = Call("ask_user", {"question": "In full?"})
+    script: list[Step] = [[ask, Call("pay", {"to": "x"})], Reply("Paid in full.")]
+    environment = {JOURNAL: str(journal)}
+    harness = RestartHarness(
+        "payer", script, factory="tests.faults.test_testing_restart.payer", environment=environment
+    )  # fmt: skip
+    run = harness.start("pay")
+    harness.kill_at("after_step")
+    assert run.go().state == "user_input_required"
+    [question] = [waiting for waiting in run.waiting() if waiting.kind == "question"]
+    run.answer("yes, in full", question).approve()
+    with pytest.raises(AlreadyDecided):
+        run.answer("no", question, by="bob")
+    run.go()
+    assert (run.state, run.text(), len(lines(journal))) == ("completed", "Paid in full.", 1)
+    assert [result.content for result in run.results()] == ["yes, in full", "done"]
+    assert len(set(harness.pids)) == len(harness.pids) == 6
 
 
 def test_refusals_and_problems_of_a_leg_are_raised_in_the_test(harness: RestartHarness):

@@ -70,6 +70,14 @@ def _sessions(states: States) -> None:
     question = rows.question(call=rows.call("awaiting_answer", session=asks), text="In full, or half of it?")
     states.session("question", asks)
     states.of["question"] = f"/questions/{question.id}/"
+    choices = ["All of it, 41.00", "Only the broken part, 12.50", "x" * 200]
+    for name, state, more in (
+        ("choices", "pending", {"choices": choices, "text": STORY + "\n\nHow much of it?"}),
+        ("answered", "answered", {"answer": "Order 1042.\nThe second one."}),
+        ("expired", "expired", {}),
+    ):
+        call = rows.call(rows.CALL_OF_QUESTION.get(state, state), session=rows.session(tenant=states.office.north))
+        states.of[f"question {name}"] = f"/questions/{rows.question(state, call=call, **more).id}/"
 
 
 def _effects(states: States) -> None:

@@ -8,7 +8,7 @@ import pytest
 from cayu_review import permissions
 from cayu_review.permissions import MembershipAuthority
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, Session, Tenant
+from cayu_runtime.models import Approval, Question, Session, Tenant
 
 NORTH, SOUTH = uuid.UUID(int=1), uuid.UUID(int=2)
 HELD = {
@@ -156,8 +156,42 @@ def test_every_refusal_is_a_whole_sentence() -> None:
     refusals = [permissions.OWN_REQUEST, permissions.NO_ROLE, permissions.NOT_APPROVER, permissions.ONLY_PEOPLE]
     refusals += [permissions.NOT_ASKER, permissions.ONLY_OPERATORS, permissions.NOT_STARTER]
     refusals += [permissions.NOT_AUDITOR, permissions.NOT_ADMINISTRATOR, permissions.NOT_YOURS]
+    refusals += [permissions.NOT_ASKED, permissions.ONLY_PEOPLE_ANSWER]
     answer = MembershipAuthority().may(actor("user:2"), "stop_the_world", None)
     assert isinstance(answer, Refusal)
     for refusal in [*refusals, answer]:
         assert refusal.reason[0].isupper()
         assert refusal.reason.endswith(".")
+
+
+def question(requester: str = "user:9", tenant: uuid.UUID = NORTH) -> Question:
+    return Question(tenant_id=tenant, requester=requester)
+
+
+@pytest.mark.parametrize(
+    "who, answer",
+    [
+        (actor("user:2"), "permitted"),  # an approver
+        (actor("user:1"), "not_permitted"),  # a viewer who did not ask
+        (actor("user:3"), "not_permitted"),  # a role in another tenant
+        (actor("user:2", tenant=SOUTH), "not_permitted"),
+        (actor("user:7", is_superuser=True), "not_permitted"),
+        (actor("user:1", roles=("approver",)), "not_permitted"),
+        (actor("token:abc", source="api"), "not_permitted"),
+        (actor("user:2", source="api"), "not_permitted"),
+        (actor("system:sweep", source="system"), "not_permitted"),
+        (Actor("shell:ops", "ops", NORTH, "shell"), "not_permitted"),
+    ],
+    ids=["approver", "viewer", "elsewhere", "other tenant", "superuser", "carried role", "token", "api", "system",
+         "shell"],
+)  # fmt: skip
+def test_an_approver_answers_and_nobody_else_who_did_not_ask(who: Actor, answer: str) -> None:
+    assert may(who, "answer", question()) == answer
+
+
+def test_who_asked_for_the_session_answers_its_questions() -> None:
+    assert may(actor("user:1"), "answer", question("user:1")) == "permitted"
+    assert may(actor("user:2"), "answer", question("user:2")) == "permitted", "four eyes are for deeds"
+    assert may(actor("token:abc", source="api"), "answer", question("token:abc")) == "not_permitted"
+    assert may(actor("user:7"), "answer", question("user:7")) == "not_permitted", "their role was taken away"
+    assert may(actor("user:1", tenant=SOUTH), "answer", question("user:1")) == "not_permitted"

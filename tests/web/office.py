@@ -10,10 +10,11 @@ from cayu_review.services.membership import grant_role
 from cayu_runtime import Agent, Call, Reply, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec, Turn, registry
 from cayu_runtime.contracts import Actor
 from cayu_runtime.core import engine
-from cayu_runtime.models import Approval, EffectRecord, Session, Tenant
+from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
 from cayu_runtime.policies import Allow, RequireApproval
 from cayu_runtime.services.session import start_session
 from cayu_runtime.services.tenant import create_tenant
+from cayu_runtime.tools.ask_user import AskUser
 
 
 class Deed(Tool):
@@ -87,7 +88,7 @@ class Office:
             Agent(
                 name=name,
                 model=desk,
-                tools=(self.refund, self.label, self.look),
+                tools=(self.refund, self.label, self.look, AskUser()),
                 policy=policy,
                 example="refund order 1042",
                 description="Does what a test tells it.",
@@ -104,6 +105,13 @@ class Office:
 
     def approval(self, session: Session) -> Approval:
         return Approval.objects.filter(session=session).latest("created_at")
+
+    def question(self, text: str = "How much?", **options: Any) -> Question:
+        """What an agent asks in a session of its own."""
+        arguments: dict[str, Any] = {"question": text}
+        arguments |= {name: options.pop(name) for name in ("choices", "expires_in_hours") if name in options}
+        session = self.ask(("ask_user", arguments), **options)
+        return Question.objects.get(session=session)
 
     def effect(self, session: Session) -> EffectRecord:
         return EffectRecord.objects.filter(session=session).latest("created_at")

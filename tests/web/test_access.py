@@ -13,7 +13,7 @@ from cayu_runtime.models import Event, Session
 from tests import rows
 from tests.web.office import Office
 
-LISTS = ["/", "/reconcile/", "/sessions/", "/start/", "/approvals/together/"]
+LISTS = ["/", "/reconcile/", "/questions/", "/sessions/", "/start/", "/approvals/together/"]
 
 
 @dataclass
@@ -24,15 +24,16 @@ class Places:
     effect: str
     session: str
     attachment: str
+    question: str
 
     @property
     def pages(self) -> list[str]:
-        return [self.approval, self.effect, self.session, self.attachment]
+        return [self.approval, self.effect, self.session, self.attachment, self.question]
 
     @property
     def deeds(self) -> list[str]:
-        approval = self.approval
-        return [f"{approval}confirm/", f"{approval}decide/", f"{approval}revoke/", f"{self.session}stop/"]
+        stop, answer = f"{self.session}stop/", f"{self.question}answer/"
+        return [*(f"{self.approval}{deed}/" for deed in ("confirm", "decide", "revoke")), stop, answer]
 
 
 @pytest.fixture
@@ -43,6 +44,7 @@ def places(office: Office) -> Places:
         f"/effects/{office.effect(session).id}/",
         f"/sessions/{session.session_id}/",
         f"/attachments/{rows.attachment(call=office.approval(session).call).id}/",
+        f"/questions/{rows.question(call=rows.call('awaiting_answer', round=office.approval(session).call.round)).id}/",
     )
 
 

@@ -58,7 +58,7 @@ def test_counts_stand_in_the_tabs_and_in_the_title(office: Office, alice: Client
     office.unknown()
     office.ask()
     page = alice.get("/")
-    assert title(page) == "1 to approve, 1 to reconcile · Cayu"
+    assert title(page) == "1 to approve, 1 to reconcile, 0 to answer · Cayu"
     assert title(alice.get("/reconcile/")) == title(page)
     assert 'To approve <span class="count">1</span>' in text(page)
 
