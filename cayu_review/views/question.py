@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from cayu_runtime import authority
 from cayu_runtime.contracts.question import MAX_ANSWER
@@ -48,10 +48,12 @@ def question(request: HttpRequest, member: Member, question_id: UUID) -> HttpRes
     return _show(request, member, _found(member, question_id))
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @members_only
 def answer(request: HttpRequest, member: Member, question_id: UUID) -> HttpResponse:
     """Record the answer to exactly what the page showed, then open what waits next."""
+    if request.method != "POST":
+        return redirect("question", _found(member, question_id).pk)
     draft = draft_of(request)
     try:
         answered = answer_question(
