@@ -10,6 +10,7 @@ import jsonschema_rs
 from django.apps import apps
 
 from .contracts import Agent, Tool
+from .contracts.secret import with_references
 
 
 @lru_cache(maxsize=1)
@@ -39,6 +40,12 @@ def _refuse_broken_schema(agent: Agent, tool: Tool) -> None:
         jsonschema_rs.meta.validate(dict(tool.schema))
     except jsonschema_rs.ValidationError as error:
         raise ValueError(f"Agent {agent.name!r}, tool {tool.spec.name!r}: no JSON Schema: {error.message}") from None
+    try:
+        with_references(tool.schema)
+        if tool.spec.asks and tool.takes_secrets:
+            raise ValueError("what is asked of a person can't hold a secret.")
+    except ValueError as problem:
+        raise ValueError(f"Agent {agent.name!r}, tool {tool.spec.name!r}: {problem}") from None
 
 
 def find_agent(name: str) -> Agent | None:

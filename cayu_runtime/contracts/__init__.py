@@ -16,7 +16,17 @@ from .provider import Call, ModelError, Outcome, Provider, Reply, Rule, TextHint
 from .question import Ask
 from .reconciler import Finding, Inquiry, Observation, Reconciler, Verdict, Verification, Verifier
 from .secret import EnvironmentSecrets, Secret, SecretResolver, SecretUnavailable, SecretValue
-from .tool import FunctionTool, InvalidArguments, MissingResource, Tool, ToolContext, ToolResult, ToolSpec, tool
+from .tool import (
+    Discreet,
+    FunctionTool,
+    InvalidArguments,
+    MissingResource,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    tool,
+)
 
 __all__ = [
     "Actor",
@@ -24,6 +34,7 @@ __all__ = [
     "Ask",
     "Authority",
     "Call",
+    "Discreet",
     "EffectNotPerformed",
     "EnvironmentSecrets",
     "Finding",

@@ -102,6 +102,20 @@ def with_references(schema: Any) -> Any:
     return made
 
 
+def holds_mark(schema: Any) -> bool:
+    """Whether anything in a schema is marked secret, also where no mark is looked for."""
+    return _marks(schema) > 0
+
+
+def field_names(schema: Any) -> frozenset[str]:
+    """The names of all fields that a schema declares, at any depth."""
+    if isinstance(schema, Mapping):
+        named = schema.get("properties")
+        own = frozenset(named) if isinstance(named, Mapping) else frozenset[str]()
+        return own.union(*(field_names(part) for part in schema.values()))
+    return frozenset[str]().union(*map(field_names, schema)) if isinstance(schema, (list, tuple)) else frozenset()
+
+
 def _with_references(schema: Any, reached: list[Any]) -> Any:
     if not isinstance(schema, Mapping):
         return schema

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from .effect import ToolEffect
+from .one_order import OrderedSchema, in_one_order
 from .question import Ask
-from .secret import MARK, with_references
+from .secret import field_names, holds_mark, with_references
 
 if TYPE_CHECKING:
     from .reconciler import Reconciler, Verifier
@@ -30,6 +31,10 @@ MAX_TIMEOUT = 24 * 3600.0
 
 class InvalidArguments(ValueError):
     """The arguments of a call do not fit the tool's schema. The message is meant for the model."""
+
+
+class Discreet(InvalidArguments):
+    """The message names fields of the schema and rules, and nothing that was given: no value, no unknown name."""
 
 
 class MissingResource(RuntimeError):
@@ -76,7 +81,6 @@ class ToolSpec:
     operation: str = ""
     identified_by: tuple[str, ...] = ()
     asks: bool = False
-    takes_secrets: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -94,14 +98,13 @@ class ToolSpec:
         for name, given in (("requires", self.requires), ("identified_by", self.identified_by)):
             if isinstance(given, str):
                 raise ValueError(f"Tool {self.name!r}: `{name}` is a tuple of names, not one string.")
-        if MARK in json.dumps(self.input_schema, default=str):
+        if holds_mark(self.input_schema):
             try:
                 object.__setattr__(self, "input_schema", with_references(self.input_schema))
             except ValueError as problem:
                 raise ValueError(f"Tool {self.name!r}: {problem}") from None
-            object.__setattr__(self, "takes_secrets", True)
-        if self.asks and self.takes_secrets:
-            raise ValueError(f"Tool {self.name!r}: what is asked of a person can't hold a secret.")
+            if self.asks:
+                raise ValueError(f"Tool {self.name!r}: what is asked of a person can't hold a secret.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,11 @@ class Tool:
         """The effective input schema: what is registered, shown to the model and digested."""
         return self.spec.input_schema or {"type": "object"}
 
+    @property
+    def takes_secrets(self) -> bool:
+        """Whether a field of the schema is marked secret. Such a tool takes no field that its schema does not name."""
+        return holds_mark(self.schema)
+
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
         raise NotImplementedError(f"{type(self).__name__} must implement run(ctx, args).")
 
@@ -205,15 +213,19 @@ class FunctionTool(Tool):
         """The effective arguments. They are read once more when the function runs, so reading must not change them."""
         effective = self._read(args)
         if json.dumps(self._read(effective), sort_keys=True) != json.dumps(effective, sort_keys=True):
-            raise InvalidArguments("The tool's validators change these arguments each time they are read.")
+            raise Discreet("The tool's validators change these arguments each time they are read.")
         return effective
 
     def _read(self, args: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self.arguments.model_validate(args).model_dump(mode="json", by_alias=True)
+            read = self.arguments.model_validate(args)
         except ValidationError as error:
+            if self.takes_secrets:
+                raise Discreet(_told_discreetly(error, field_names(self.schema))) from None
             problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in error.errors())
             raise InvalidArguments(problems) from None
+        dumped: dict[str, Any] = in_one_order(read, read.model_dump(mode="json", by_alias=True))
+        return dumped
 
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult | Awaitable[ToolResult]:
         values = dict(self.arguments.model_validate(args))
@@ -221,6 +233,19 @@ class FunctionTool(Tool):
         if inspect.isawaitable(answer):
             return _awaited(answer)
         return _as_result(answer)
+
+
+# What an error of pydantic tells besides its own fixed words, where that is the declaration's and not the value's.
+_DECLARED = {"expected", "gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "actual_length", "pattern"}
+
+
+def _told_discreetly(error: ValidationError, names: frozenset[str]) -> str:
+    problems = []
+    for e in error.errors():
+        place = ".".join(str(step) if isinstance(step, int) or step in names else "…" for step in e["loc"])
+        fixed = "url" in e and e.get("ctx", {}).keys() <= _DECLARED  # only pydantic's own errors have a page about them
+        problems.append(f"{place or 'arguments'}: {e['msg'] if fixed else 'the value is refused'}")
+    return "; ".join(problems)
 
 
 async def _awaited(answer: Awaitable[Any]) -> ToolResult:
@@ -281,7 +306,7 @@ def tool(
         spec = ToolSpec(
             name=name or function.__name__,
             description=description or inspect.getdoc(function) or "",
-            input_schema=arguments.model_json_schema(),
+            input_schema=arguments.model_json_schema(schema_generator=OrderedSchema),
             effect=effect,
             version=version,
             parallel_safe=parallel_safe,

@@ -159,7 +159,7 @@ def _transcript(session: UUID) -> list[Any]:
 
 def _storable(reply: model.Step, judged: Sequence[JudgedCall]) -> tuple[Any, Any]:
     """The model's message for the transcript and for the history in memory, without what may not be stored."""
-    kept = {call.proposed.call_id: call.arguments for call in judged if call.problem and call.takes_secrets}
+    kept = {call.proposed.call_id: call.arguments for call in judged if call.masked}
     if not kept:
         return reply.body, reply.message
     body = without_raw_calls(reply.body, kept, frozenset().union(*(call.raw for call in judged)))

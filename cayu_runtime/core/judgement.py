@@ -19,6 +19,7 @@ import jsonschema_rs
 from ..contracts import (
     Agent,
     Ask,
+    Discreet,
     FunctionTool,
     InvalidArguments,
     PolicyDecision,
@@ -30,7 +31,7 @@ from ..contracts import (
     ToolEffect,
 )
 from ..models import Approval, Session, ToolCall
-from . import asking, canonical, secrets
+from . import asking, canonical, declared, secrets
 from .canonical import NotCanonical
 
 DEFAULT_APPROVAL_SECONDS = 7 * 86400.0
@@ -39,6 +40,7 @@ MIN_APPROVAL_SECONDS = 0.001
 POLICY_SECONDS = 30.0
 NO_POLICY = PolicyIdentity("effect class", "1", {})
 VALIDATION = PolicyIdentity("validation", "1", {})
+EXACT = "At most 1 MiB and 64 levels, each key once in its object, no half characters, no integers of 2^53 and more."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,9 @@ class JudgedCall:
     """A proposed call with its effective arguments and the decision about it.
 
     `problem`: it is invalid, and why. `reviewed`: the recorded proposal that the policy compared it with. `raw` holds
-    the texts of its arguments that may not be stored anywhere, if it brought a secret's value. `ask`: what a person is
-    asked in place of a run.
+    the texts of its arguments that may not be stored anywhere, if it brought a secret's value. `masked`: `arguments` is
+    what may be stored of those that were refused, and the model's message keeps no more of them either. `ask`: what a
+    person is asked in place of a run.
     """
 
     proposed: ProposedCall
@@ -71,15 +74,12 @@ class JudgedCall:
     reviewed: Reviewed | None = None
     editable: bool = False
     raw: frozenset[str] = frozenset()
+    masked: bool = False
     ask: Ask | None = None
 
     @property
     def effect(self) -> ToolEffect:
         return self.tool.spec.effect if self.tool else ToolEffect.NONE
-
-    @property
-    def takes_secrets(self) -> bool:
-        return self.tool is not None and self.tool.spec.takes_secrets
 
 
 def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
@@ -92,9 +92,9 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         arguments = effective_arguments(tool, proposed.arguments)
         ask = asking.asked(tool, arguments) if tool.spec.asks else None
     except (InvalidArguments, NotCanonical) as error:
-        return _invalid(tool, proposed, str(error))
+        return _invalid(agent, tool, proposed, str(error))
     except Exception as error:  # the tool's own schema or validators failed, not what was proposed
-        return _invalid(tool, proposed, f"The tool could not read these arguments ({type(error).__name__}).")
+        return _invalid(agent, tool, proposed, f"The tool could not read these arguments ({type(error).__name__}).")
     identity, answer = _ask(agent, session, tool, arguments)
     four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
     return JudgedCall(
@@ -113,21 +113,48 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
 
 
 def effective_arguments(tool: Tool, raw: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The arguments that are reviewed, digested and run: parsed, bounded, coerced or defaulted, valid."""
+    """The arguments that are reviewed, digested and run: parsed, bounded, coerced or defaulted, valid.
+
+    Raises InvalidArguments or NotCanonical; for a tool that takes secrets only Discreet, so that no value is told.
+    """
+    if not tool.takes_secrets:
+        return _effective(tool, raw)
+    try:
+        return _effective(tool, raw)
+    except Discreet:
+        raise
+    except NotCanonical:
+        raise Discreet(f"The arguments are no exact JSON. {EXACT}") from None
+    except InvalidArguments:
+        raise Discreet("The tool refuses these arguments. Its words are not kept, because it takes secrets.") from None
+
+
+def _effective(tool: Tool, raw: str | Mapping[str, Any] | None) -> dict[str, Any]:
     value = canonical.parse(raw or "{}") if isinstance(raw, str | None) else raw
     if not isinstance(value, Mapping):
-        raise InvalidArguments("The arguments must be one JSON object.")
+        raise Discreet("The arguments must be one JSON object.")
     given = canonical.exact(value)
-    if tool.spec.takes_secrets:
+    takes_secrets = tool.takes_secrets
+    if takes_secrets:
         secrets.refuse_raw(tool, given)
+        declared.refuse_others(tool.schema, given)
     effective: dict[str, Any] = canonical.exact(tool.coerce(given))
-    if tool.spec.takes_secrets:
+    if takes_secrets:
         secrets.refuse_raw(tool, effective)
     if not isinstance(tool, FunctionTool):
-        problems = [e.message for e in _validator(tool).iter_errors(effective)]
-        if problems:
-            raise InvalidArguments("; ".join(problems[:5]))
+        errors = list(_validator(tool).iter_errors(effective))[:5]
+        if errors and takes_secrets:
+            raise Discreet("; ".join(map(_without_names, errors)))
+        if errors:
+            raise InvalidArguments("; ".join(error.message for error in errors))
     return effective
+
+
+def _without_names(error: Any) -> str:
+    """What a validator that masks values says, unless it names what was given as a field."""
+    if type(error.kind).__name__ in ("AdditionalProperties", "PropertyNames", "UnevaluatedProperties"):
+        return "A field has a name that is not allowed."
+    return str(error.message)
 
 
 _validators: dict[int, tuple[Tool, Any]] = {}
@@ -136,7 +163,9 @@ _validators: dict[int, tuple[Tool, Any]] = {}
 def _validator(tool: Tool) -> Any:
     kept = _validators.get(id(tool))
     if kept is None:
-        kept = _validators[id(tool)] = (tool, jsonschema_rs.validator_for(dict(tool.schema), retriever=_no_retrieval))
+        mask = "The value" if tool.takes_secrets else None
+        made = jsonschema_rs.validator_for(dict(secrets.schema_of(tool)), retriever=_no_retrieval, mask=mask)
+        kept = _validators[id(tool)] = (tool, made)
     return kept[1]
 
 
@@ -144,11 +173,13 @@ def _no_retrieval(uri: str) -> Any:
     raise ValueError(f"A schema can't refer to {uri}: nothing is fetched.")
 
 
-def _invalid(tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
+def _invalid(agent: Agent, tool: Tool | None, proposed: ProposedCall, problem: str) -> JudgedCall:
     raw = proposed.arguments
-    if tool is not None and tool.spec.takes_secrets:
+    if any(t.takes_secrets for t in ([tool] if tool else agent.tools)):  # one of them may have been meant
         kept, texts = secrets.without_raw(tool, raw)
-        return JudgedCall(proposed, tool, kept, PolicyDecision.DENY, "", VALIDATION, problem=problem, raw=texts)
+        return JudgedCall(
+            proposed, tool, kept, PolicyDecision.DENY, "", VALIDATION, problem=problem, raw=texts, masked=True
+        )
     shown = canonical.storable(raw if isinstance(raw, Mapping) else {"$raw": canonical.bounded(str(raw), 4096)})
     if canonical.size_of(shown) > canonical.MAX_BYTES:
         shown = {"$raw": canonical.bounded(str(raw), 4096)}
@@ -311,7 +342,7 @@ def schema_digest(tool: Tool | None) -> bytes:
         return bytes(32)
     kept = _schema_digests.get(id(tool))
     if kept is None:
-        kept = _schema_digests[id(tool)] = (tool, canonical.digest(canonical.storable(tool.schema)))
+        kept = _schema_digests[id(tool)] = (tool, canonical.digest(canonical.storable(secrets.schema_of(tool))))
     return kept[1]
 
 

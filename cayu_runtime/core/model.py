@@ -18,9 +18,10 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from ..contracts import Agent, ModelError, Rule
-from .canonical import whole
+from .canonical import storable_key, whole
 from .judgement import ProposedCall
 from .perform import masked
+from .secrets import schema_of
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -117,10 +118,15 @@ def _ask_one(agent: Agent, model: str | Rule, name: str, history: list[ModelMess
     calls = tuple(ProposedCall(part.tool_call_id, part.tool_name, part.args) for part in parts)
     usage = adapter.usage_of(response)
     seen = [call.call_id for call in calls]
-    if len(set(seen)) != len(seen) or "" in seen or any(len(call_id) > 200 for call_id in seen):
-        text = "The answer has calls with missing, repeated or overlong ids."
+    if len(set(seen)) != len(seen) or any(not _is_id(call_id) for call_id in seen):
+        text = "The answer has calls with missing, repeated, overlong or unreadable ids."
         raise ModelError("invalid_answer", text, answered=True, usage=usage)
     return Step(message, body, calls, {"model": name, "usage": usage})
+
+
+def _is_id(text: str) -> bool:
+    """A NUL or half a character is no part of an id: no database and no later request could carry it."""
+    return 0 < len(text) <= 200 and storable_key(text) == text
 
 
 def _stored(response: ModelResponse) -> tuple[ModelResponse, Any]:
@@ -199,7 +205,7 @@ def _parameters(agent: Agent) -> ModelRequestParameters:
     from pydantic_ai.tools import ToolDefinition
 
     tools = [
-        ToolDefinition(name=t.spec.name, description=t.spec.description, parameters_json_schema=dict(t.schema))
+        ToolDefinition(name=t.spec.name, description=t.spec.description, parameters_json_schema=dict(schema_of(t)))
         for t in agent.tools
     ]
     parts = [InstructionPart(content=agent.instructions)] if agent.instructions else None

@@ -9,14 +9,12 @@ import asyncio
 import contextvars
 import copy
 import inspect
-import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 from django.db import connections
 
@@ -24,6 +22,7 @@ from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolEffect, ToolR
 from . import secrets
 from .attachments import Attached, bound
 from .canonical import bounded, storable_key
+from .secrets import written_forms
 from .verification import Check, check_of
 
 MAX_EVIDENCE = 2048
@@ -78,6 +77,10 @@ class Ambiguous:
 Outcome = Done | NotDone | Ambiguous
 
 
+class OutOfTime(TimeoutError):
+    """A coroutine was cancelled at its deadline. A TimeoutError of the tool's own is not one of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Returned:
     """What a tool returned, and the secrets that it was given: each value with its name."""
@@ -118,8 +121,13 @@ def perform(
     thread.start()
     thread.join(ctx.seconds_left)
     if taken.acquire(blocking=False):
-        return Ambiguous("timeout", {"classification": "timeout", "seconds": round(ctx.seconds_left, 3)})
+        return _out_of_time(ctx)
     return _classify(box[0], tool, ctx, arguments)
+
+
+def _out_of_time(ctx: ToolContext) -> Ambiguous:
+    """It did not end by itself; `seconds` says so, which no tool's own TimeoutError has."""
+    return Ambiguous("timeout", {"classification": "timeout", "seconds": round(ctx.seconds_left, 3)})
 
 
 def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], until: float) -> Returned | Raised:
@@ -128,7 +136,7 @@ def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], until: float) 
     begun = False
     try:
         copied = copy.deepcopy(arguments)
-        if tool.spec.takes_secrets:
+        if tool.takes_secrets:
             copied = secrets.resolved(tool, ctx.tenant, copied, given)
         if time.monotonic() >= until:  # the whole process may have been stopped meanwhile
             return Raised(NOT_STARTED, given, begun)
@@ -143,6 +151,8 @@ def _run(tool: Tool, ctx: ToolContext, arguments: dict[str, Any], until: float) 
 
 def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments: dict[str, Any]) -> Outcome:
     if isinstance(answer, Raised) and not isinstance(answer.error, EffectNotPerformed):
+        if isinstance(answer.error, OutOfTime):
+            return _out_of_time(ctx)
         classification = "timeout" if isinstance(answer.error, TimeoutError) else "raised"
         return _raised(classification, answer.error, [ctx.idempotency_key, *_texts(arguments), *answer.secrets])
     if isinstance(answer, Raised):
@@ -152,7 +162,7 @@ def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments
         if problem:
             return Ambiguous("invalid_result", {"classification": "invalid_result", "message": problem})
         result = answer.value
-    hidden = {form: f"[secret {name}]" for value, name in answer.secrets.items() for form in _forms(value)}
+    hidden = {form: f"[secret {name}]" for value, name in answer.secrets.items() for form in written_forms(value)}
     longest_first = dict(sorted(hidden.items(), key=lambda pair: len(pair[0]), reverse=True))
     key = "" if tool.spec.effect is ToolEffect.NONE else ctx.idempotency_key
     kept, attachments = bound(result, longest_first, key=key)
@@ -164,7 +174,13 @@ def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments
 
 
 async def _within(answer: Any, seconds: float) -> Any:
-    return await asyncio.wait_for(answer, seconds)
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await answer
+    except TimeoutError as error:
+        if limit.expired():
+            raise OutOfTime from error
+        raise
 
 
 def _words(error: BaseException) -> str:
@@ -206,7 +222,7 @@ def masked(message: str, secrets: Iterable[str] = ()) -> str:
     A value is found as it is, in quotes, as JSON and in a URL; one of up to three characters as a whole word alone.
     """
     text = storable_key(message)
-    forms = sorted({form for secret in secrets if secret for form in _forms(secret)}, key=len, reverse=True)
+    forms = sorted({form for secret in secrets if secret for form in written_forms(secret)}, key=len, reverse=True)
     cut = len(text) > MAX_MASKED
     text = text[:MAX_MASKED]
     for form in forms:
@@ -217,13 +233,6 @@ def masked(message: str, secrets: Iterable[str] = ()) -> str:
     if cut and forms:
         text = text[: -len(forms[0])]  # the end may be the beginning of a value
     return bounded(_CREDENTIAL.sub("•••", text), MAX_EVIDENCE // 4)
-
-
-def _forms(secret: str) -> set[str]:
-    clean = storable_key(secret)
-    written = {clean, repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    url = secret.encode("utf-8", "replace")
-    return {form for form in (*written, quote(url), quote_plus(url), quote(url, safe="")) if form}
 
 
 def _texts(value: Any) -> list[str]:

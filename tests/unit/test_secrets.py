@@ -132,9 +132,9 @@ def test_a_declaration_that_would_let_a_value_through_is_refused(schema: Any) ->
 
 def test_a_tool_without_secrets_keeps_its_schema_as_it_is() -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string"}}}
-    spec = ToolSpec("pay", "", schema)
-    assert spec.input_schema is schema
-    assert not spec.takes_secrets
+    which = Tool(ToolSpec("pay", "", schema))
+    assert which.schema is schema
+    assert not which.takes_secrets
 
 
 def test_name_and_version_are_in_the_digest() -> None:
