@@ -193,7 +193,7 @@ def _tagged(value: Any, depth: int, left: list[int]) -> Any:
             parts.append(_storable(entry, depth + 1, left))
             if left[0] < 0:
                 break
-        return parts
+        return sorted(parts, key=compact) if isinstance(value, (set, frozenset)) else parts  # in each process the same
     if isinstance(value, (bytes, bytearray)):
         return {"$bytes": bytes(value[:1024]).hex(), "size": len(value)}
     return {"$repr": storable_key(repr(value)[:500])}
