@@ -106,7 +106,8 @@ def verify_tool_effect(
     or EXTERNAL tool runs only with `allow_effects=True`. The whole process is watched meanwhile.
 
     Raises PermissionError without that consent, TimeoutError after `timeout` seconds, ObservationLimit, NotObserved;
-    none of them is a verdict. A tool that did not end in time is left behind, and may still act.
+    none of them is a verdict. A tool that did not end in time is left behind, and may still act. A TimeoutError that
+    the tool raises itself is an ending like any other.
     """
     effect = tool.spec.effect
     if effect is not ToolEffect.NONE and not allow_effects:
@@ -129,7 +130,7 @@ def verify_tool_effect(
         seen = _Seen(root)
         with watching(seen.hear):
             outcome = perform(tool, context, effective)
-        if isinstance(outcome, Ambiguous) and outcome.classification == "timeout":
+        if isinstance(outcome, Ambiguous) and "seconds" in outcome.evidence:
             raise TimeoutError(f"Tool {tool.spec.name!r} did not end within {timeout:g} seconds: there is no verdict.")
         after = _snapshot(root, bounds)
     return _judge(tool, outcome, before, after, seen, (*NOT_WATCHED, *not_watched))

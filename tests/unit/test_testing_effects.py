@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import threading
@@ -203,3 +204,35 @@ def test_files_lie_in_the_workspace_and_links_are_not_followed(tmp_path: Path):
         bounds=Bounds(file_bytes=10),
     )
     assert evidence.created == ()
+
+
+@pytest.mark.parametrize("awaits", [False, True], ids=["sync", "async"])
+def test_a_tool_s_own_timeout_is_an_ending_and_not_the_end_of_its_time(awaits: bool):
+    class Late(Tool):
+        spec = ToolSpec("late", effect=ToolEffect.NONE)
+
+        def run(self, ctx: ToolContext, args: dict[str, Any]) -> Any:
+            async def later() -> ToolResult:
+                return self.act(ctx.require("workspace"))
+
+            return later() if awaits else self.act(ctx.require("workspace"))
+
+        def act(self, folder: Path) -> ToolResult:
+            (folder / "half").write_text("x")
+            raise TimeoutError("read timed out")
+
+    evidence = verify_tool_effect(Late(), {}, timeout=30)
+    assert (evidence.status, evidence.created) == (EffectStatus.MISMATCH, ("half",))
+    assert evidence.ended == "timeout: read timed out"
+
+
+def test_a_coroutine_that_does_not_end_in_time_has_no_verdict():
+    class Hangs(Tool):
+        spec = ToolSpec("hangs", effect=ToolEffect.NONE)
+
+        async def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
+            await asyncio.Event().wait()
+            return ToolResult("never")
+
+    with pytest.raises(TimeoutError, match=r"did not end within 0.05 seconds"):
+        verify_tool_effect(Hangs(), {}, timeout=0.05)
