@@ -105,12 +105,13 @@ class _Declared:
             found += self.shapes(referred(reference, self.root), seen | {reference})
         for part in schema.get("allOf", ()):
             found += filter(_says, self.shapes(part, seen))
+        says = _says(schema) or any(map(_says, found))
         for key in ("anyOf", "oneOf"):
             for part in schema.get(key, ()):
                 found += self.shapes(part, seen)
         if _says(schema) or not any(key in schema for key in ELSEWHERE):
             found.append(schema)
-        if self.strict or _says(schema):
+        if self.strict or says:
             found = list(filter(_says, found)) or found
         return list({id(shape): shape for shape in found}.values())
 

@@ -51,13 +51,27 @@ def refused(which: Tool, arguments: Any) -> JudgedCall:
         ({"oneOf": [PLAIN, {"$ref": "#/$defs/auth"}]}, lambda v: v),
         ({"type": "object", "anyOf": [AUTH, {"type": "null"}]}, lambda v: v),
         ({"allOf": [{"description": "who"}, AUTH]}, lambda v: v),
+        ({"$ref": "#/$defs/auth", "anyOf": [{"required": ["user"]}, {"required": ["token"]}]}, lambda v: v),
         ({"type": "array", "items": AUTH}, lambda v: [v]),
         ({"type": "array", "prefixItems": [{"type": "string"}, AUTH]}, lambda v: ["x", v]),
         ({"type": "object", "additionalProperties": AUTH}, lambda v: {"any": v}),
         ({"type": "object", "patternProperties": {"^x": AUTH}}, lambda v: {"x": v}),
         (PLAIN, lambda v: v),
     ],
-    ids=["object", "reference", "anyOf", "oneOf", "typed anyOf", "allOf", "list", "tuple", "map", "pattern", "other"],
+    ids=[
+        "object",
+        "reference",
+        "anyOf",
+        "oneOf",
+        "typed anyOf",
+        "allOf",
+        "both",
+        "list",
+        "tuple",
+        "map",
+        "pattern",
+        "other",
+    ],
 )
 def test_a_misspelt_field_is_refused_and_not_kept_at_any_depth(schema: Any, place: Any, wrong: Any) -> None:
     answer = refused(taking(schema), {"a": place(wrong), "n": 7})
