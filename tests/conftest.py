@@ -11,6 +11,7 @@ from django.conf import settings as django_settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
+from cayu_runtime import registry
 from tests.append_only import allow_flush
 from tests.chromium import FLAGS, find_chromium
 
@@ -43,6 +44,16 @@ def flush_spares_no_table() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         allow_flush(monkeypatch)
         yield
+
+
+@pytest.fixture(autouse=True)
+def agents_of_one_test() -> Iterator[None]:
+    """What a test registers is gone after it: the checks at start look at all agents of the process."""
+    known = registry.agents()
+    before = dict(known)
+    yield
+    known.clear()
+    known.update(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
