@@ -17,6 +17,11 @@ class ActionId(StringConverter):
     regex = "[A-Za-z0-9][A-Za-z0-9._:-]{0,199}"
 
 
+class Anything(StringConverter):
+    regex = r"[\s\S]*"
+
+
+register_converter(Anything, "anything")
 register_converter(SessionId, "session_id")
 register_converter(ActionId, "action_id")
 
@@ -34,5 +39,5 @@ urlpatterns = [
     path("calls/<uuid:call_id>/effect/", effect.EffectDetail.as_view(), name="api-effect"),
     path("proposals/", proposal.ProposalList.as_view(), name="api-proposals"),
     path("proposals/<action_id:action_id>/", proposal.ProposalDetail.as_view(), name="api-proposal"),
-    path("<path:rest>", NoSuchRoute.as_view(), name="api-nowhere"),
+    path("<anything:rest>", NoSuchRoute.as_view(), name="api-nowhere"),
 ]

@@ -12,9 +12,10 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from .. import errors
-from ..core.canonical import storable
+from ..core.canonical import bounded, storable, storable_key
 
 MEDIA_TYPE = "application/problem+json"
+MAX_DETAIL = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,16 @@ def problem(code: str, detail: str, **more: Any) -> Response:
         "type": f"/api/docs/#{code}",
         "title": known.title,
         "status": known.status,
-        "detail": detail,
+        "detail": _told(detail),
         "code": code,
         **storable(more),
     }
     return Response(body, status=known.status, content_type=MEDIA_TYPE)
+
+
+def _told(text: str) -> str:
+    """What a client sent may stand in it: bounded, and without what JSON can't carry."""
+    return bounded(storable_key(text), MAX_DETAIL)
 
 
 def _fields(detail: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -99,7 +105,7 @@ def _fields(detail: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for part in detail:
             yield from _fields(part, path)
     else:
-        yield path, str(detail)
+        yield _told(path), _told(str(detail))
 
 
 def _sentence(wrong: list[dict[str, str]]) -> str:

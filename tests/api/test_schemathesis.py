@@ -6,11 +6,14 @@ Bounded: some cases for each operation, half of them with ids that exist. `make 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import schemathesis
+from django.core import signals
 from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
 from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -57,6 +60,19 @@ def headers(request: pytest.FixtureRequest, office: Office) -> dict[str, str]:
     return {"Cookie": cookies, "X-CSRFToken": client.cookies["csrftoken"].value}
 
 
+@contextmanager
+def connection_of_the_test() -> Iterator[None]:
+    """Requests run in the test's own transaction, so none of them closes the connection."""
+    around = (signals.request_started, signals.request_finished)
+    for signal in around:
+        signal.disconnect(close_old_connections)
+    try:
+        yield
+    finally:
+        for signal in around:
+            signal.connect(close_old_connections)
+
+
 def operations() -> Iterator[Any]:
     schema = schemathesis.openapi.from_wsgi("/api/schema/", get_wsgi_application())
     for found in schema.get_all_operations():
@@ -65,10 +81,11 @@ def operations() -> Iterator[Any]:
 
 def test_every_answer_is_one_that_is_described(ids: dict[str, str], headers: dict[str, str]) -> None:
     tried = []
-    for operation in operations():
-        for mode in MODES:
-            tried.append(operation.label)
-            explore(operation, mode, ids, headers)
+    with connection_of_the_test():
+        for operation in operations():
+            for mode in MODES:
+                tried.append(operation.label)
+                explore(operation, mode, ids, headers)
     assert len(set(tried)) >= 16
     assert Session.objects.exists()
 
