@@ -1,9 +1,10 @@
+import uuid
+
 import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
-import cayu_runtime.core.ids
 import cayu_runtime.models.fields
 
 
@@ -21,7 +22,7 @@ class Migration(migrations.Migration):
                 (
                     'id',
                     models.UUIDField(
-                        default=cayu_runtime.core.ids.new_id, editable=False, primary_key=True, serialize=False
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
                     ),
                 ),
                 ('name', models.CharField(max_length=100)),

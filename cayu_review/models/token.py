@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import uuid
+
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
-from cayu_runtime.core.ids import new_id
 from cayu_runtime.models import Tenant
 from cayu_runtime.models.fields import DigestField
 
@@ -18,7 +19,7 @@ class ApiToken(models.Model):
     continues, stops and resumes sessions of that person, `propose` records proposals in them. None of them decides.
     """
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="tokens")
     name = models.CharField(max_length=100)
     digest = DigestField(max_length=32)

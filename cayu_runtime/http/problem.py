@@ -16,6 +16,7 @@ from ..core.canonical import bounded, storable, storable_key
 
 MEDIA_TYPE = "application/problem+json"
 MAX_DETAIL = 2000
+NOBODY = "Nobody is signed in. Send 'Authorization: Bearer' with a token, or the cookie of a web session."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         wrong = [{"field": field, "message": said} for field, said in _fields(error.detail)]
         return problem("invalid_request", _sentence(wrong), errors=wrong)
     if isinstance(error, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
-        made = problem("not_authenticated", str(error.detail))
+        nobody = isinstance(error, exceptions.NotAuthenticated)
+        made = problem("not_authenticated", NOBODY if nobody else str(error.detail))
         made["WWW-Authenticate"] = getattr(error, "auth_header", "Bearer")
         return made
     if isinstance(error, exceptions.Throttled):

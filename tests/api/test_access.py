@@ -101,7 +101,7 @@ def test_the_services_refuse_without_any_view(office: Office) -> None:  # D2
     token, _ = token_of(office.bob, office.north)
     forged = Actor(f"token:{token.pk}", "forged", office.north.id, "web", on_behalf_of=f"user:{office.alice.pk}")
     stranger = Actor(f"user:{office.carol.pk}", "carol", office.north.id, "web", ("approver",))
-    seen = {"version": approval.version, "digest": approval.intent_digest.hex()}
+    seen: dict[str, Any] = {"version": approval.version, "digest": approval.intent_digest.hex()}
     for actor in (forged, stranger):
         for deed in (
             lambda actor: start_session(office.north, actor, agent="desk", text="x"),
