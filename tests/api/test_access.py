@@ -17,7 +17,7 @@ from cayu_review.selectors.token import digest_of
 from cayu_review.services.token import create_token
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest, NotPermitted
-from cayu_runtime.models import Session
+from cayu_runtime.models import Event, Session
 from cayu_runtime.services.approval import decide_approval
 from cayu_runtime.services.session import continue_session, interrupt_session, resume_session, start_session
 from tests.api.clients import ApiClient, agent_client, person_client, problem, token_of
@@ -188,3 +188,17 @@ def test_other_methods_and_addresses_are_refused_as_problems(agent: ApiClient) -
     problem(agent.get("sessions"), 404, "not_found")
     problem(agent.get("sessions/a%00b/"), 404, "not_found")
     problem(agent.get("no/such/place/"), 404, "not_found")
+
+
+@pytest.mark.parametrize("method", ["put", "patch", "delete"])
+def test_nothing_is_changed_or_deleted_in_place(method: str, office: Office, agent: ApiClient) -> None:  # D8
+    session = office.ask()
+    before = list(Event.objects.values_list("hash", flat=True))
+    call = office.approval(session).call_id
+    for path in (
+        "sessions/", f"sessions/{session.session_id}/", f"sessions/{session.session_id}/events/",
+        f"sessions/{session.session_id}/messages/", f"calls/{call}/", f"calls/{call}/effect/", "proposals/",
+    ):  # fmt: skip
+        answer = getattr(agent.client, method)(f"/api/v1/{path}", {}, "application/json", headers=agent.headers)
+        problem(answer, 405, "method_not_allowed")
+    assert list(Event.objects.values_list("hash", flat=True)) == before
