@@ -21,9 +21,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     'id',
-                    models.UUIDField(
-                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
-                    ),
+                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
                 ),
                 ('name', models.CharField(max_length=100)),
                 ('digest', cayu_runtime.models.fields.DigestField(max_length=32)),

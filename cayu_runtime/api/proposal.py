@@ -14,7 +14,7 @@ from ..http.cursor import cursor_behind, text_of
 from ..http.documented import CursorQuery, Hex, documented, listed
 from ..http.view import ApiView, page_of
 from ..models import Proposal
-from ..selectors.proposal import find_proposal, proposals_after
+from ..selectors.proposal import proposal_of_action, proposals_after
 from ..services.proposal import submit_proposal
 from .session import SESSION_ID, found_session
 
@@ -78,7 +78,7 @@ class ProposalList(ApiView):
 class ProposalDetail(ApiView):
     @documented("read_proposal", "Read a proposal", {200: ProposalShown}, "not_found")
     def get(self, request: Request, action_id: str) -> Response:
-        found = find_proposal(self.caller.tenant.pk, action_id)
+        found = proposal_of_action(self.caller.tenant, action_id)
         if found is None:
             raise NotFound("There is no such proposal.")
         return Response(ProposalShown(found).data)

@@ -13,6 +13,11 @@ def find_proposal(tenant: uuid.UUID, session_id: str, action_id: str) -> Proposa
     return rows.first()
 
 
+def proposal_of_action(tenant: Tenant, action_id: str) -> Proposal | None:
+    """The one proposal of the tenant under this `action_id`, whichever session recorded it, with that session."""
+    return Proposal.objects.select_related("session").filter(tenant=tenant, action_id=action_id).first()
+
+
 def proposals_of(session: Session) -> list[Proposal]:
     """All proposals of a session, in the order in which they were recorded."""
     return list(Proposal.objects.filter(session=session).order_by("created_at", "id"))
