@@ -45,9 +45,7 @@ def once(machine: Machine, agent: str, text: str = "go") -> Done:
     )  # fmt: skip
 
 
-def test_the_later_waits_and_gets_what_the_earlier_did(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_later_waits_and_gets_what_the_earlier_did(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     name = agent_of(Counter()).name
     first, second = race(monkeypatch, lambda: once(machine, name), lambda: once(machine, name))
     assert (first.replay, second.replay) == (False, True)
