@@ -40,6 +40,7 @@ CODES = {
     "approval_expired": Code(409, "The time to decide is over; nothing ran"),
     "proposal_conflict": Code(409, "The action_id stands for something else"),
     "stale_tool": Code(409, "The tool or policy changed since it was asked; it can't be approved"),
+    "not_together": Code(409, "These can't be decided together; decide each by itself"),
     "held": Code(409, "An equal action is uncertain; settle `held_by` first"),
     "lost_race": Code(409, "Somebody else moved it in between; read it again"),
     "session_exists": Code(409, "This session_id is taken in the tenant"),

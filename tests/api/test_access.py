@@ -14,6 +14,7 @@ from pytest_django.fixtures import Settings
 
 from cayu_review.models import ApiToken
 from cayu_review.selectors.token import digest_of
+from cayu_review.services.membership import grant_role
 from cayu_review.services.token import create_token
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest, NotPermitted
@@ -81,6 +82,14 @@ def test_a_token_is_worth_what_its_persons_roles_are(office: Office) -> None:
     client = agent_client(office.bob, office.north)
     office.bob.memberships.all().delete()
     problem(client.get("sessions/"), 403, "not_permitted")
+
+
+def test_a_token_may_no_more_than_its_person(office: Office) -> None:
+    client = agent_client(office.bob, office.north)
+    office.bob.memberships.all().delete()
+    grant_role(office.bob, office.north, "auditor")
+    assert client.get("sessions/").status_code == 200
+    problem(client.post("sessions/", START), 403, "not_permitted")
 
 
 def test_scopes_limit_what_a_token_may(office: Office) -> None:
