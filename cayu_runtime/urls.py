@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from .api import approval, call, effect, event, message, proposal, session
+from .api import approval, call, effect, event, message, proposal, question, session
 from .http.view import NoSuchRoute
 
 
@@ -35,6 +35,7 @@ urlpatterns = [
     path("pending-actions/", approval.PendingActionList.as_view(), name="api-pending-actions"),
     path("approvals/<uuid:approval_id>/decide/", approval.ApprovalDecide.as_view(), name="api-decide"),
     path("approvals/<uuid:approval_id>/revoke/", approval.ApprovalRevoke.as_view(), name="api-revoke"),
+    path("questions/<uuid:question_id>/answer/", question.QuestionAnswer.as_view(), name="api-answer"),
     path("calls/<uuid:call_id>/", call.CallDetail.as_view(), name="api-call"),
     path("calls/<uuid:call_id>/effect/", effect.EffectDetail.as_view(), name="api-effect"),
     path("proposals/", proposal.ProposalList.as_view(), name="api-proposals"),

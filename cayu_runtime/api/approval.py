@@ -15,23 +15,24 @@ from ..http.body import MAX_REASON, Object, Strict, Text, Whole
 from ..http.cursor import cursor_after, place_of
 from ..http.documented import CursorQuery, Hex, documented
 from ..http.view import ApiView
-from ..models import Approval, Decision, EffectRecord, Session
+from ..models import Approval, Decision, EffectRecord, Question, Session
 from ..models.approval import VERDICTS
 from ..selectors.approval import PendingRow, find_approval, pending
 from ..selectors.effect import uncertain
+from ..selectors.question import open_questions
 from ..services.approval import VERDICTS as DECISIONS
 from ..services.approval import decide_approval, revoke_approval
 from .session import SESSION_ID, found_session
 
-APPROVALS, EFFECTS = "pending_approval", "pending_tool_effect"
+APPROVALS, QUESTIONS, EFFECTS = "pending_approval", "pending_user_input", "pending_tool_effect"
 MAX_ARGUMENTS = 16 * 1024
 
 
 class PendingAction(serializers.Serializer[Any]):
     """One thing that waits. Agent clients are told that it does; people also what it is about, and how to decide it."""
 
-    kind = serializers.ChoiceField(choices=(APPROVALS, EFFECTS))
-    id = serializers.UUIDField(help_text="The approval's, or the effect's.")
+    kind = serializers.ChoiceField(choices=(APPROVALS, QUESTIONS, EFFECTS))
+    id = serializers.UUIDField(help_text="The approval's, the question's or the effect's.")
     session_id = serializers.CharField()
     call = serializers.UUIDField()
     tool = serializers.CharField()
@@ -44,6 +45,8 @@ class PendingAction(serializers.Serializer[Any]):
     editable = serializers.BooleanField(required=False)
     version = serializers.IntegerField(required=False)
     digest = serializers.CharField(required=False)
+    text = serializers.CharField(required=False, help_text="What the agent asks.")
+    choices = serializers.JSONField(required=False, allow_null=True)
     arguments = serializers.JSONField(
         required=False, allow_null=True, help_text=f"null if longer than {MAX_ARGUMENTS}: read the call."
     )
@@ -64,7 +67,7 @@ class PendingPage(serializers.Serializer[Any]):
 
 
 class PendingQuery(CursorQuery):
-    kind = serializers.ChoiceField(choices=(APPROVALS, EFFECTS), required=False, default=APPROVALS)
+    kind = serializers.ChoiceField(choices=(APPROVALS, QUESTIONS, EFFECTS), required=False, default=APPROVALS)
     session_id = serializers.RegexField(SESSION_ID, required=False, default="", max_length=80)
 
 
@@ -111,8 +114,7 @@ class PendingActionList(ApiView):
     def get(self, request: Request) -> Response:
         query = self.query(PendingQuery)
         session = found_session(self, query["session_id"]) if query["session_id"] else None
-        read = _approvals if query["kind"] == APPROVALS else _effects
-        results, issues, following = read(self, session, query)
+        results, issues, following = READERS[query["kind"]](self, session, query)
         return Response({"results": results, "issues": issues, "next": following})
 
 
@@ -162,6 +164,28 @@ def _for_person(row: PendingRow) -> dict[str, Any]:
     }
 
 
+def _questions(view: ApiView, session: Session | None, query: dict[str, Any]) -> Page:
+    limit = query["limit"]
+    rows = open_questions(view.caller.tenant, session, place_of(query["cursor"]), limit + 1)
+    following = cursor_after(rows[limit - 1].expires_at, rows[limit - 1].id) if len(rows) > limit else None
+    return [_question(row, is_person=view.caller.is_person) for row in rows[:limit]], [], following
+
+
+def _question(row: Question, *, is_person: bool) -> dict[str, Any]:
+    shown = {
+        "kind": QUESTIONS,
+        "id": row.id,
+        "session_id": row.session.session_id,
+        "call": row.call_id,
+        "tool": row.call.tool,
+        "effect_class": row.call.effect_class,
+        "since": row.created_at,
+        "expires_at": row.expires_at,
+    }
+    asked = {"requester_name": row.requester_name, "text": row.text, "choices": row.choices, "digest": row.digest.hex()}
+    return {**shown, **asked} if is_person else shown
+
+
 def _effects(view: ApiView, session: Session | None, query: dict[str, Any]) -> Page:
     limit = query["limit"]
     rows = uncertain(view.caller.tenant, place_of(query["cursor"]), limit + 1, session)
@@ -182,6 +206,9 @@ def _effect(row: EffectRecord, *, is_person: bool) -> dict[str, Any]:
         "expires_at": None,
     }
     return {**shown, "verb": row.call.verb, "target": row.target} if is_person else shown
+
+
+READERS = {APPROVALS: _approvals, QUESTIONS: _questions, EFFECTS: _effects}
 
 
 class ApprovalDecide(ApiView):

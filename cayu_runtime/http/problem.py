@@ -38,6 +38,7 @@ CODES = {
     "stale_version": Code(409, "The content changed since it was read"),
     "digest_mismatch": Code(409, "The digest is not the one on record"),
     "approval_expired": Code(409, "The time to decide is over; nothing ran"),
+    "question_expired": Code(409, "The time to answer is over"),
     "proposal_conflict": Code(409, "The action_id stands for something else"),
     "stale_tool": Code(409, "The tool or policy changed since it was asked; it can't be approved"),
     "not_together": Code(409, "These can't be decided together; decide each by itself"),

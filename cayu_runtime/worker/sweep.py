@@ -42,7 +42,7 @@ class Sweep:
     waiting: Waiting = field(default_factory=Waiting)
 
     def once(self) -> tuple[int, int]:
-        """(approvals, questions and proposals expired, sessions rung for). Idempotency keys whose time is over go too."""
+        """(approvals, questions and proposals expired, sessions rung for). Idempotency keys that are over go too."""
         forget_keys()
         return expire_due(), self.ring_runnable()
 

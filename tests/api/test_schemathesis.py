@@ -45,6 +45,7 @@ def ids(office: Office, settings: Settings) -> dict[str, str]:
         "approval_id": str(approval.id),
         "call_id": str(approval.call_id),
         "action_id": "a-1",
+        "question_id": str(rows.question(session=session, tenant=office.north, call=approval.call).id),
     }
 
 
