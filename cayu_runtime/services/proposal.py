@@ -104,7 +104,7 @@ def _effective(session: Session, tool: str, fields: Mapping[str, Any]) -> dict[s
     found = next((one for one in agent.tools if one.spec.name == tool), None) if agent else None
     if found is None:
         raise InvalidRequest(f"Agent {session.agent!r} has no tool {tool!r}. A proposal is for one of its tools.")
-    if found.spec.takes_secrets:
+    if found.takes_secrets:
         raise InvalidRequest(f"{tool!r} takes secrets. What is reviewed holds no secret.")
     try:
         return judgement.effective_arguments(found, fields)
