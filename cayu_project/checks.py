@@ -32,6 +32,8 @@ RANGES = {
     "CAYU_LEASE_SECONDS": (1, 3600),
     "CAYU_DRAIN_SECONDS": (0, 3600),
     "CAYU_MODEL_TIMEOUT": (1, 3600),
+    "CAYU_API_READS": (0, 1_000_000),
+    "CAYU_API_WRITES": (0, 1_000_000),
 }
 
 # q2 settings with the one value each under which q2 neither ends our work nor delivers it a second time.

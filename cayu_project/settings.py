@@ -51,6 +51,9 @@ CAYU_SECRETS = env.str("CAYU_SECRETS", default="cayu_runtime.contracts.Environme
 CAYU_MODEL = env.str("CAYU_MODEL", default="")
 CAYU_MODEL_TIMEOUT = env.int("CAYU_MODEL_TIMEOUT", default=60)
 CAYU_PROVIDERS = env.dict("CAYU_PROVIDERS", default={})
+# Requests of one token or person in a minute, counted by each web process; 0 is no limit.
+CAYU_API_READS = env.int("CAYU_API_READS", default=1200)
+CAYU_API_WRITES = env.int("CAYU_API_WRITES", default=240)
 CAYU_ALLOW_SQLITE = env.bool("CAYU_ALLOW_SQLITE", default=False)
 CAYU_INSECURE_COOKIES = env.bool("CAYU_INSECURE_COOKIES", default=False)
 CAYU_TEST_DURABILITY_OFF = env.bool("CAYU_TEST_DURABILITY_OFF", default=False)
@@ -104,6 +107,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_q",
+    "rest_framework",
+    "drf_spectacular",
     "csp",
     "django_structlog",
 ]
@@ -160,6 +165,37 @@ AUTH_PASSWORD_VALIDATORS = [
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not CAYU_INSECURE_COOKIES
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+
+# --- API ------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "cayu_review.api.token.TokenAuthentication",
+        "cayu_review.api.membership.MembershipAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["cayu_runtime.http.caller.HasCaller"],
+    "DEFAULT_THROTTLE_CLASSES": ["cayu_runtime.http.throttle.CallerThrottle"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["cayu_runtime.http.body.BoundedJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "cayu_runtime.http.body.AlwaysJSON",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "cayu_runtime.http.document.Description",
+    "EXCEPTION_HANDLER": "cayu_runtime.http.problem.answer",
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Cayu",
+    "DESCRIPTION": "Agents propose, people authorise exactly that, workers act at most once.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "POSTPROCESSING_HOOKS": [],
+    "PATH_CONVERTER_OVERRIDES": {
+        "session_id": {"type": "string", "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,80}$"},
+        "action_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$"},
+    },
+}
 
 # --- Pages ----------------------------------------------------------------------------------------
 

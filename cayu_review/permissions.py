@@ -7,6 +7,7 @@ the tenant has no authority over what happens in it; they manage people, in ever
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from cayu_runtime.contracts import Actor, Permit, Refusal
 from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
 
 from .selectors.membership import PERSON, is_of_tenant_alone, is_superuser, roles_of
+from .selectors.token import TOKEN, scopes_of
 
 Answer = Permit | Refusal
 
@@ -46,18 +48,44 @@ NOT_ASKED = Refusal(
     "not_permitted",
     "Only the person who asked for this session, or an approver, can answer. Ask an administrator for that role.",
 )
-NOT_ASKER = Refusal("not_permitted", "Only the person who asked for this session, or an approver, can stop it.")
+NOT_ASKER = Refusal("not_permitted", "Only the person who asked for this session, or an approver, can do this.")
+ONLY_ASKER = Refusal(
+    "not_permitted", "Only the person who asked for this session can go on with it. Start another one."
+)
+NOT_ITS_SESSION = Refusal(
+    "not_permitted", "This token acts for another person than the one who asked for this session."
+)
+NO_ROLE_BEHIND = Refusal("not_permitted", "The person for whom this token acts has no role in its tenant any more.")
 ONLY_OPERATORS = Refusal("not_permitted", "Dispatch is paused and resumed by an operator: manage.py dispatch.")
 
 
 class MembershipAuthority:
-    """Answers from memberships. What it does not know, it refuses."""
+    """Answers from memberships, and for a token from its scopes. What it does not know, it refuses."""
 
     def may(self, actor: Actor, action: str, obj: Any) -> Answer:
         question = QUESTIONS.get(action)
         if question is None:
             return Refusal("not_permitted", f"Nobody may {action.replace('_', ' ')} here: no rule permits it.")
+        if actor.subject.startswith(TOKEN):
+            return may_by_token(actor, action, obj)
         return question(actor, obj)
+
+
+def may_by_token(actor: Actor, action: str, obj: Any) -> Answer:
+    """A token never decides. It may do what its scopes say and its person may do themselves at this moment, in sessions
+    that this person asked for.
+    """
+    scope = SCOPE_OF.get(action)
+    if scope is None:
+        return ONLY_PEOPLE
+    tenant_id = obj.id if isinstance(obj, Tenant) else obj.tenant_id
+    if actor.tenant != tenant_id or not roles_of(tenant_id, actor.on_behalf_of):
+        return NO_ROLE_BEHIND
+    if scope not in scopes_of(tenant_id, actor.subject, actor.on_behalf_of):
+        return Refusal("not_permitted", f"This token lacks the scope {scope!r}. Make one that has it.")
+    if isinstance(obj, Session) and obj.requester != actor.on_behalf_of:
+        return NOT_ITS_SESSION
+    return QUESTIONS[action](replace(actor, subject=actor.on_behalf_of), obj)
 
 
 def may_take_part(actor: Actor, tenant: Tenant) -> Answer:
@@ -105,11 +133,20 @@ def may_manage_account(actor: Actor, user: AbstractBaseUser) -> Answer:
 
 
 def may_interrupt(actor: Actor, session: Session) -> Answer:
-    """To stop a session: who asked for it, or an approver. A stop only ever narrows."""
+    """To stop a session or lift a stop: who asked for it, or an approver. Neither grants anything."""
     roles = _roles_in(actor, session.tenant_id)
     if not roles:
         return NO_ROLE
     return Permit() if "approver" in roles or session.requester == actor.subject else NOT_ASKER
+
+
+def may_ask_further(actor: Actor, session: Session) -> Answer:
+    """To send a session a message or a proposal: who asked for it alone. By four eyes an approver of what comes of it
+    must not have asked for it.
+    """
+    if not _roles_in(actor, session.tenant_id):
+        return NO_ROLE
+    return Permit() if session.requester == actor.subject else ONLY_ASKER
 
 
 def may_decide(actor: Actor, approval: Approval) -> Answer:
@@ -157,6 +194,9 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "view": may_take_part,
     "start_session": may_start,
     "interrupt_session": may_interrupt,
+    "resume_session": may_interrupt,
+    "continue_session": may_ask_further,
+    "record_proposal": may_ask_further,
     "decide": may_decide,
     "revoke": may_decide,
     "reconcile": may_settle,
@@ -168,4 +208,14 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "revoke_role": may_manage_people,
     "manage_people": may_manage_people,
     "manage_account": may_manage_account,
+}
+
+# What a token needs for each thing that it can do at all.
+SCOPE_OF = {
+    "view": "read",
+    "start_session": "run",
+    "continue_session": "run",
+    "interrupt_session": "run",
+    "resume_session": "run",
+    "record_proposal": "propose",
 }

@@ -133,6 +133,8 @@ EVENTS = {
     "session.started": "Started by {by_name}",
     "session.interrupted": "{waits}",
     "session.stop_requested": "Stop asked for by {by_name}",
+    "session.continued": "Message from {by_name}",
+    "session.resume_requested": "Resume asked for by {by_name}",
     "session.resumed": "Session goes on",
     "session.completed": "Session finished",
     "session.failed": "Session failed",

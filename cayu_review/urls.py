@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import account, approval, attachment, bulk, effect, question, queue, session, session_list
+from . import schemes  # noqa: F401  registers them
+from .views import account, api_docs, approval, attachment, bulk, effect, question, queue, session, session_list
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -25,6 +26,7 @@ urlpatterns = [
     path("sessions/<str:session_id>/", session.session, name="session"),
     path("sessions/<str:session_id>/stop/", session.stop, name="stop"),
     path("start/", session.start, name="start"),
+    path("api/docs/", api_docs.api_docs, name="api-docs"),
     path("accounts/login/", account.SignIn.as_view(), name="login"),
     path("accounts/logout/", account.SignOut.as_view(), name="logout"),
     path("accounts/tenant/", account.tenant, name="tenant"),

@@ -98,6 +98,30 @@ class StaleRevision(Conflict):
     code = "stale_revision"
 
 
+class SessionExists(Conflict):
+    """The chosen `session_id` is taken in this tenant."""
+
+    code = "session_exists"
+
+
+class NotAccepting(Conflict):
+    """The session takes no message now. The transcript is as it was."""
+
+    code = "not_accepting"
+
+
+class NotResumable(Conflict):
+    """The session can't be resumed as it is. Nothing was changed."""
+
+    code = "not_resumable"
+
+
+class IdempotencyConflict(CayuError):
+    """The idempotency key was used for another request. Nothing was done."""
+
+    code = "idempotency_conflict"
+
+
 class Unfinished(Conflict):
     """The identical request was admitted and has no answer: it is under way, or broke off."""
 

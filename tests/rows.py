@@ -30,6 +30,7 @@ from cayu_runtime.models import (
     DispatchPause,
     EffectRecord,
     Event,
+    IdempotencyKey,
     Message,
     Proposal,
     Question,
@@ -160,17 +161,10 @@ def session(state: str = "running", *, save: bool = True, **values: Any) -> Sess
     if "tenant" not in values:
         values["tenant"] = tenant()
     defaults = {
-        "session_id": f"session-{next(_numbers)}",
-        "agent": "refunds",
-        "agent_version": "1",
-        "task": "Refund order 1042",
-        "requester": "user:alice",
-        "requester_name": "alice",
-        "state": state,
-        "fence": 1,
-        "created_at": NOW,
-        "updated_at": NOW,
-    }
+        "session_id": f"session-{next(_numbers)}", "agent": "refunds", "agent_version": "1",
+        "task": "Refund order 1042", "requester": "user:alice", "requester_name": "alice", "state": state, "fence": 1,
+        "created_at": NOW, "updated_at": NOW,
+    }  # fmt: skip
     return _built(Session, save, {**defaults, **evidence(Session, state), **values})
 
 
@@ -187,26 +181,13 @@ def call(state: str = "prepared", *, save: bool = True, **values: Any) -> ToolCa
     of = values.setdefault("session", values["round"].session)
     n = next(_numbers)
     defaults = {
-        "tenant": of.tenant,
-        "position": n,
-        "call_id": f"call-{n}",
-        "tool": "refund",
-        "tool_version": "1",
-        "schema_digest": DIGEST,
-        "effect_class": "external",
-        "verb": "Refund an order",
-        "target": "1042",
-        "arguments": {"order": "1042", "amount": "25.50"},
-        "action_digest": DIGEST,
-        "intent_digest": DIGEST,
-        "operation_id": f"op_{n}",
-        "decision": "deny" if state == "blocked" else "require_approval",
-        "policy": "require_approval",
-        "policy_version": "1",
-        "policy_digest": DIGEST,
-        "state": state,
+        "tenant": of.tenant, "position": n, "call_id": f"call-{n}", "tool": "refund", "tool_version": "1",
+        "schema_digest": DIGEST, "effect_class": "external", "verb": "Refund an order", "target": "1042",
+        "arguments": {"order": "1042", "amount": "25.50"}, "action_digest": DIGEST, "intent_digest": DIGEST,
+        "operation_id": f"op_{n}", "decision": "deny" if state == "blocked" else "require_approval",
+        "policy": "require_approval", "policy_version": "1", "policy_digest": DIGEST, "state": state,
         "created_at": NOW,
-    }
+    }  # fmt: skip
     return _built(ToolCall, save, {**defaults, **evidence(ToolCall, state), **values})
 
 
@@ -351,6 +332,15 @@ def pause(*, save: bool = True, **values: Any) -> DispatchPause:
     return _built(DispatchPause, save, {**defaults, **values})
 
 
+def idempotency_key(*, save: bool = True, **values: Any) -> IdempotencyKey:
+    of = _session_of(values)
+    defaults = {
+        "tenant": of.tenant, "owner": "token:1", "key": f"key-{next(_numbers)}", "request_digest": DIGEST,
+        "position": 0, "created_at": NOW, "expires_at": LATER,
+    }  # fmt: skip
+    return _built(IdempotencyKey, save, {**defaults, **values})
+
+
 def worker(*, save: bool = True, **values: Any) -> Worker:
     defaults = {
         "host": "host-1", "supervisor": 100, "pid": next(_numbers), "tasks": 0, "leaving": False,
@@ -388,6 +378,7 @@ MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Event: event,
     AuditEntry: audit_entry,
     Message: message,
+    IdempotencyKey: idempotency_key,
     DispatchPause: pause,
     Worker: worker,
 }

@@ -11,7 +11,8 @@ class Actor:
     """Who acts, as the door that let them in established it; never taken from a request body.
 
     `subject` is stable (`user:12`, `token:…`, `system:sweep`), `name` is for reading, `tenant` is the tenant's id,
-    `source` the door (`web`, `api`, `shell`, `system`), `roles` those held at this moment.
+    `source` the door (`web`, `api`, `shell`, `system`), `roles` those held at this moment. A token acts for a person:
+    `on_behalf_of` is their subject, `on_behalf_of_name` their name, and what the token asks for, they asked.
     """
 
     subject: str
@@ -20,6 +21,17 @@ class Actor:
     source: str
     roles: tuple[str, ...] = ()
     is_superuser: bool = False
+    on_behalf_of: str = ""
+    on_behalf_of_name: str = ""
+
+    @property
+    def asks_for(self) -> str:
+        """The subject whose request it is, and who by four eyes can't approve it."""
+        return self.on_behalf_of or self.subject
+
+    @property
+    def asks_for_name(self) -> str:
+        return self.on_behalf_of_name if self.on_behalf_of else self.name
 
 
 SYSTEM = "system"
@@ -41,10 +53,11 @@ class Refusal:
 class Authority(Protocol):
     """Named by `CAYU_AUTHORITY`. With none set everything is refused.
 
-    Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session` (the session),
-    `abandon_session` (the session), `decide` and `revoke` (the approval), `answer` (the question), `reconcile` (the
-    effect), `pause_dispatch` (the tenant, or None for the whole deployment), `audit`, `grant_role` and `revoke_role`
-    (the tenant), `manage_people` (the tenant, or None for nobody's in particular), `manage_account` (the account).
+    Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session`, `continue_session`,
+    `resume_session`, `record_proposal` and `abandon_session` (the session), `decide` and `revoke` (the approval),
+    `answer` (the question), `reconcile` (the effect), `pause_dispatch` (the tenant, or None for the whole deployment),
+    `audit`, `grant_role`, `revoke_role`, `create_token` and `revoke_token` (the tenant), `manage_people` (the tenant,
+    or None for nobody's in particular), `manage_account` (the account).
     """
 
     def may(self, actor: Actor, action: str, obj: Any) -> Permit | Refusal: ...

@@ -7,6 +7,7 @@ from .audit import AuditEntry
 from .call import ToolCall
 from .effect import EffectRecord
 from .event import Event
+from .idempotency import IdempotencyKey
 from .message import Message
 from .pause import DispatchPause
 from .proposal import Proposal
@@ -25,6 +26,7 @@ __all__ = [
     "DispatchPause",
     "EffectRecord",
     "Event",
+    "IdempotencyKey",
     "Message",
     "Proposal",
     "Question",

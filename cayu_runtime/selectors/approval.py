@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast
 
 from ..contracts import ToolEffect
-from ..models import Approval, Decision, Tenant
+from ..models import Approval, Decision, Session, Tenant
 from .effect import uncertain_equals
 
 PAGE = 50
@@ -42,6 +43,47 @@ def waiting(tenant: Tenant, after: tuple[datetime, uuid.UUID] | None = None, lim
     if after is not None:
         rows = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
     return [QueueRow(*row) for row in rows.order_by("expires_at", "id").values_list(*COLUMNS)[:limit]]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """One waiting approval for a client that decides by its version and digest. `arguments` is their text as stored."""
+
+    id: uuid.UUID
+    session_id: str
+    call: uuid.UUID
+    tool: str
+    effect_class: str
+    agent: str
+    verb: str
+    target: str
+    requester_name: str
+    version: int
+    digest: bytes
+    editable: bool
+    created_at: datetime
+    expires_at: datetime
+    arguments: str
+
+
+def pending(
+    tenant: Tenant,
+    session: Session | None = None,
+    after: tuple[datetime, uuid.UUID] | None = None,
+    limit: int = PAGE,
+) -> list[PendingRow]:
+    """As `waiting`, of one session or of the tenant, with what a decision by API needs."""
+    rows = Approval.objects.filter(tenant=tenant, state="pending")
+    if session is not None:
+        rows = rows.filter(session=session)
+    if after is not None:
+        rows = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
+    columns = rows.order_by("expires_at", "id").values_list(
+        "id", "session__session_id", F("call_id"), "tool", "effect_class", "agent", "verb", "target", "requester_name",
+        "version", "intent_digest", "editable", "created_at", "expires_at",
+        Cast("call__arguments", CharField()),
+    )  # fmt: skip
+    return [PendingRow(*row) for row in columns[:limit]]
 
 
 def count_waiting(tenant: Tenant) -> int:

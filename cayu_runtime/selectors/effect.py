@@ -7,18 +7,25 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from ..core.states import CLOSED_EFFECT
-from ..models import Attempt, EffectRecord, Tenant, ToolCall
+from ..models import Attempt, EffectRecord, Session, Tenant, ToolCall
 
 PAGE = 50
 COUNT_LIMIT = 100
 UNCERTAIN = ("outcome_unknown", "manual_review")
 
 
-def uncertain(tenant: Tenant, after: tuple[datetime, uuid.UUID] | None = None, limit: int = PAGE) -> list[EffectRecord]:
-    """A page of effects whose outcome nobody knows, longest unknown first; `after` is the last row's (unknown_since,
-    id).
+def uncertain(
+    tenant: Tenant,
+    after: tuple[datetime, uuid.UUID] | None = None,
+    limit: int = PAGE,
+    session: Session | None = None,
+) -> list[EffectRecord]:
+    """A page of effects whose outcome nobody knows, of one session or of the tenant, longest unknown first; `after` is
+    the last row's (unknown_since, id).
     """
     rows = EffectRecord.objects.filter(tenant=tenant, state__in=UNCERTAIN).select_related("session", "call")
+    if session is not None:
+        rows = rows.filter(session=session)
     if after is not None:
         rows = rows.filter(Q(unknown_since__gt=after[0]) | Q(unknown_since=after[0], id__gt=after[1]))
     return list(rows.order_by("unknown_since", "id")[:limit])
@@ -31,6 +38,11 @@ def count_uncertain(tenant: Tenant) -> int:
 
 def find_effect(tenant: Tenant, effect_id: uuid.UUID) -> EffectRecord | None:
     return EffectRecord.objects.select_related("session", "call").filter(tenant=tenant, pk=effect_id).first()
+
+
+def effect_of_call(tenant: Tenant, call_id: uuid.UUID) -> EffectRecord | None:
+    """The effect of one call; None for a call that has none."""
+    return EffectRecord.objects.select_related("session", "call").filter(tenant=tenant, call=call_id).first()
 
 
 def attempts_of(effect: EffectRecord) -> list[Attempt]:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from ..models import Question, Tenant
+from ..models import Question, Session, Tenant
 
 PAGE = 50
 COUNT_LIMIT = 100
@@ -57,3 +57,18 @@ def find_question(tenant: Tenant, question_id: uuid.UUID) -> Question | None:
 def last_answered(tenant: Tenant) -> Question | None:
     """The latest answered question of the tenant, for an empty queue's truth."""
     return Question.objects.filter(tenant=tenant, state="answered").order_by("-closed_at").first()
+
+
+def open_questions(
+    tenant: Tenant,
+    session: Session | None = None,
+    after: tuple[datetime, uuid.UUID] | None = None,
+    limit: int = PAGE,
+) -> list[Question]:
+    """As `waiting`, of one session or of the tenant, as whole rows with their sessions."""
+    rows = Question.objects.filter(tenant=tenant, state="pending").select_related("session", "call")
+    if session is not None:
+        rows = rows.filter(session=session)
+    if after is not None:
+        rows = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
+    return list(rows.order_by("expires_at", "id")[:limit])

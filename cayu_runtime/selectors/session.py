@@ -100,6 +100,11 @@ def messages_of(session: Session, before: int | None = None, limit: int = 500) -
     return list(reversed(rows.order_by("-position")[:limit]))
 
 
+def messages_after(session: Session, after: int, limit: int) -> list[Message]:
+    """The transcript from its beginning, or from behind a position."""
+    return list(Message.objects.filter(session=session, position__gt=after).order_by("position")[:limit])
+
+
 def calls_of(session: Session, since: datetime, until: datetime | None = None, limit: int = 1000) -> list[ToolCall]:
     """Calls that were made in a stretch of time, in order, with round, approvals and who decided these, effect and its
     attempts, its question, the proposal that each refers to, and those that it put on record.

@@ -12,15 +12,17 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from ..contracts import ToolContext
-from ..core import canonical, ids
+from .. import authority, registry
+from ..contracts import Actor, InvalidArguments, ToolContext
+from ..core import canonical, ids, judgement
 from ..core.judgement import DEFAULT_APPROVAL_SECONDS, MAX_APPROVAL_SECONDS, MIN_APPROVAL_SECONDS
 from ..core.reviewed import running_under
 from ..core.statements import find
-from ..core.transitions import transition
-from ..errors import Conflict, Fenced, InvalidRequest, ProposalConflict
-from ..models import Proposal
+from ..core.transitions import Change, transition
+from ..errors import Conflict, Fenced, InvalidRequest, NotFound, ProposalConflict
+from ..models import Proposal, Session, Tenant, ToolCall
 from ..models.proposal import MAX_FIELDS
+from ..selectors.session import find_session
 
 ACTION_ID = re.compile(r"(?!op_)[A-Za-z0-9][A-Za-z0-9._:-]{0,199}", re.IGNORECASE)
 TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -49,59 +51,117 @@ def record_proposal(
     """
     action_id, kept = _checked(tool, fields)
     lifetime = _lifetime(expires_in)
-    digest = canonical.digest(kept)
     try:
-        return _record(ctx, action_id, tool, kept, digest, lifetime)
+        return _record(ctx, action_id, tool, kept, lifetime)
     except Fenced:
         raise _over() from None
     except IntegrityError:
-        other = find(
-            Proposal, tenant=uuid.UUID(ctx.tenant), action_id=action_id
-        )  # recorded by another session at the same moment
+        # recorded by another session at the same moment
+        other = find(Proposal, tenant=uuid.UUID(ctx.tenant), action_id=action_id)
         if other is None:
             raise
         raise _conflict(other) from None
 
 
-def _record(
-    ctx: ToolContext, action_id: str, tool: str, fields: dict[str, Any], digest: bytes, lifetime: timedelta
+def submit_proposal(
+    tenant: Tenant,
+    actor: Actor,
+    session_id: str,
+    *,
+    tool: str,
+    fields: Mapping[str, Any],
+    expires_in: float | None = None,
 ) -> Recorded:
+    """Record a proposal from outside of the agent: by its client, or by a person, for an action of a session's agent.
+
+    It counts as recorded in the session's latest round, so a session that had none can ask for it from its second round
+    on. `fields` become the action's effective arguments. Otherwise as `record_proposal`; NotFound for no such session;
+    NotPermitted by the authority; InvalidRequest for a tool that the agent has not or that takes secrets, or arguments
+    that it refuses.
+    """
+    session = find_session(tenant, session_id)
+    if session is None:
+        raise NotFound("There is no such session.")
+    authority.require(actor, "record_proposal", session)
+    action_id, kept = _checked(tool, _effective(session, tool, fields))
+    lifetime = _lifetime(expires_in)
+    try:
+        with transition(session.pk, tenant=tenant.pk) as change:
+            if change.session.state == "failed":
+                raise Conflict("This session failed; nothing can be proposed in it.")
+            position = max(0, change.session.rounds - 1)
+            return _put(change, action_id, tool, kept, lifetime, position, None, actor)
+    except IntegrityError:
+        other = find(Proposal, tenant=tenant.pk, action_id=action_id)
+        if other is None:
+            raise
+        raise _conflict(other) from None
+
+
+def _effective(session: Session, tool: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the action would get, so that the record and the call can be compared exactly."""
+    agent = registry.find_agent(session.agent)
+    found = next((one for one in agent.tools if one.spec.name == tool), None) if agent else None
+    if found is None:
+        raise InvalidRequest(f"Agent {session.agent!r} has no tool {tool!r}. A proposal is for one of its tools.")
+    if found.takes_secrets:
+        raise InvalidRequest(f"{tool!r} takes secrets. What is reviewed holds no secret.")
+    try:
+        return judgement.effective_arguments(found, fields)
+    except (InvalidArguments, canonical.NotCanonical) as problem:
+        raise InvalidRequest(str(problem)) from None
+
+
+def _record(ctx: ToolContext, action_id: str, tool: str, fields: dict[str, Any], lifetime: timedelta) -> Recorded:
     tenant, dispatch = _identity(ctx)
     running = running_under(tenant, dispatch)
     if running is None:
         raise _over()
-    call = running.call
-    session = call.session_id
-    with transition(session, tenant=tenant, fence=running.fence) as change:
-        recorded = find(Proposal, tenant=tenant, action_id=action_id)
-        if recorded is not None:
-            if (recorded.session_id, recorded.tool, recorded.fields_digest) != (session, tool, digest):
-                raise _conflict(recorded)
-            return Recorded(recorded, replay=True)
-        proposal = Proposal(
-            id=ids.new_id(),
-            tenant_id=change.session.tenant_id,
-            session=change.session,
-            recorded_by=call,
-            round_position=running.round.position,
-            action_id=action_id,
-            tool=tool,
-            fields=fields,
-            fields_digest=digest,
-            state="open",
-            created_at=change.now,
-            expires_at=change.now + lifetime,
-        )
-        change.add(proposal)
-        change.event(
-            "proposal.recorded",
-            call=call,
-            proposal=str(proposal.id),
-            action_id=action_id,
-            action_tool=tool,
-            digest=digest.hex(),
-            expires_at=proposal.expires_at.isoformat(),
-        )
+    with transition(running.call.session_id, tenant=tenant, fence=running.fence) as change:
+        return _put(change, action_id, tool, fields, lifetime, running.round.position, running.call)
+
+
+def _put(
+    change: Change,
+    action_id: str,
+    tool: str,
+    fields: dict[str, Any],
+    lifetime: timedelta,
+    position: int,
+    call: ToolCall | None,
+    actor: Actor | None = None,
+) -> Recorded:
+    session, digest = change.session, canonical.digest(fields)
+    recorded = find(Proposal, tenant=session.tenant_id, action_id=action_id)
+    if recorded is not None:
+        if (recorded.session_id, recorded.tool, recorded.fields_digest) != (session.pk, tool, digest):
+            raise _conflict(recorded)
+        return Recorded(recorded, replay=True)
+    proposal = Proposal(
+        id=ids.new_id(),
+        tenant_id=session.tenant_id,
+        session=session,
+        recorded_by=call,
+        round_position=position,
+        action_id=action_id,
+        tool=tool,
+        fields=fields,
+        fields_digest=digest,
+        state="open",
+        created_at=change.now,
+        expires_at=change.now + lifetime,
+    )
+    change.add(proposal)
+    change.event(
+        "proposal.recorded",
+        call=call,
+        proposal=str(proposal.id),
+        action_id=action_id,
+        action_tool=tool,
+        digest=digest.hex(),
+        expires_at=proposal.expires_at.isoformat(),
+        **({"by": actor.subject, "by_name": actor.name} if actor else {}),
+    )
     return Recorded(proposal, replay=False)
 
 

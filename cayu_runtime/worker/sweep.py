@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce
 from ..core import clock, decisions, doorbell, questions, reviewed
 from ..core.lease import due
 from ..models import Approval, Proposal, Question, Session
+from ..services.idempotency import forget_keys
 from .beats import Waiting
 
 log = structlog.get_logger(__name__)
@@ -41,7 +42,8 @@ class Sweep:
     waiting: Waiting = field(default_factory=Waiting)
 
     def once(self) -> tuple[int, int]:
-        """(approvals, questions and proposals expired, sessions rung for)."""
+        """(approvals, questions and proposals expired, sessions rung for). Idempotency keys that are over go too."""
+        forget_keys()
         return expire_due(), self.ring_runnable()
 
     def ring_runnable(self) -> int:

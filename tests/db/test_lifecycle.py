@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django_q.models import OrmQ
@@ -381,8 +382,9 @@ def test_starting_refuses_what_cannot_be_run(machine):
     agent = agent_of(Counter())
     start_session(machine.tenant, machine.alice, agent=agent.name, text="go", session_id="mine")
     for wrong in ({"agent": "nobody"}, {"text": " \x07 "}, {"text": "x" * 40_000}, {"session_id": "a b"}):
+        asked: dict[str, Any] = {"agent": agent.name, "text": "go", **wrong}
         with pytest.raises(InvalidRequest):
-            start_session(machine.tenant, machine.alice, **{"agent": agent.name, "text": "go", **wrong})
+            start_session(machine.tenant, machine.alice, **asked)
     with pytest.raises(Conflict):
         start_session(machine.tenant, machine.alice, agent=agent.name, text="go", session_id="mine")
     other = Machine()

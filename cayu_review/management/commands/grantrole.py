@@ -25,8 +25,8 @@ class Command(BaseCommand):
         parser.add_argument("role", help=f"one of: {', '.join(ROLES)}")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = _person(options["username"])
-        tenant = _tenant(options["tenant"])
+        user = find_person(options["username"])
+        tenant = named_tenant(options["tenant"])
         try:
             granted = grant_role(user, tenant, options["role"])
         except CayuError as error:
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{user.get_username()} {now} {options['role']} in {tenant.slug} ({tenant.name}).")
 
 
-def _person(username: str) -> AbstractBaseUser:
+def find_person(username: str) -> AbstractBaseUser:
     model = get_user_model()
     user: AbstractBaseUser | None = model.objects.filter(**{model.USERNAME_FIELD: username}).first()
     if user is not None:
@@ -49,7 +49,7 @@ def _person(username: str) -> AbstractBaseUser:
     )
 
 
-def _tenant(slug: str) -> Tenant:
+def named_tenant(slug: str) -> Tenant:
     tenant = find_tenant(slug)
     if tenant is None:
         raise CommandError(f'There is no tenant {slug!r}. Make it: manage.py createtenant {slug} --name "Its name".')

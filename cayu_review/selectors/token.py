@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import hashlib
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from ..models import ApiToken
+from .membership import PERSON
+
+TOKEN = "token:"  # noqa: S105  how the subject of a token begins
+
+
+def digest_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _live() -> Q:
+    """Neither revoked nor over, by the database's clock, and its person's account is switched on."""
+    return Q(revoked_at=None, expires_at__gt=Now(), on_behalf_of__is_active=True)
+
+
+def find_live_token(text: str) -> ApiToken | None:
+    """The token that this text is, with its tenant and person, if it is live."""
+    rows = ApiToken.objects.select_related("tenant", "on_behalf_of")
+    return rows.filter(_live(), digest=digest_of(text)).first()
+
+
+def scopes_of(tenant_id: UUID, subject: str, on_behalf_of: str) -> frozenset[str]:
+    """The scopes that a live token of this tenant and person has at this moment. None for any other subject."""
+    try:
+        key = UUID(subject.removeprefix(TOKEN))
+    except ValueError:
+        return frozenset()
+    row = ApiToken.objects.filter(_live(), pk=key, tenant=tenant_id).values_list("scopes", "on_behalf_of").first()
+    if row is None or f"{PERSON}{row[1]}" != on_behalf_of:
+        return frozenset()
+    return frozenset(row[0].split())

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import DateTimeField, ExpressionWrapper
+from django.db.models.functions import Now
+
+from cayu_runtime import authority
+from cayu_runtime.contracts import Actor
+from cayu_runtime.errors import InvalidRequest, NotFound
+from cayu_runtime.models import Tenant
+
+from ..models import ApiToken
+from ..models.token import SCOPES
+from ..selectors.membership import PERSON, roles_of
+from ..selectors.token import digest_of
+
+PREFIX = "cayu_"
+MAX_DAYS = 366
+
+
+def create_token(
+    tenant: Tenant,
+    name: str,
+    on_behalf_of: AbstractBaseUser,
+    scopes: Iterable[str],
+    days: int,
+    actor: Actor | None = None,
+) -> tuple[ApiToken, str]:
+    """Make a token for an agent client. Returns it with its text, which is kept nowhere and shown this once.
+
+    `on_behalf_of` is the person whose requests the token's are; who by four eyes can't approve them. `actor` is who
+    makes it; None is an operator at a shell. InvalidRequest says what is wrong; NotPermitted by the authority.
+    """
+    if actor is not None:
+        authority.require(actor, "create_token", tenant)
+    wanted = set(scopes)
+    if not wanted or not wanted <= set(SCOPES):
+        raise InvalidRequest(f"A token has one scope or more of: {', '.join(SCOPES)}.")
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidRequest(f"A token is valid for 1 to {MAX_DAYS} days.")
+    if not name.strip() or len(name) > 100:
+        raise InvalidRequest("Name the token after the client that will send it, with 1 to 100 characters.")
+    if not roles_of(tenant.id, f"{PERSON}{on_behalf_of.pk}"):
+        raise InvalidRequest(
+            f"{on_behalf_of.get_username()} has no role in {tenant.slug}. Grant one first: manage.py grantrole "
+            f"{on_behalf_of.get_username()} {tenant.slug} viewer"
+        )
+    text = PREFIX + secrets.token_urlsafe(32)
+    token = ApiToken(
+        tenant=tenant,
+        name=name.strip(),
+        digest=digest_of(text),
+        scopes=" ".join(scope for scope in SCOPES if scope in wanted),
+        on_behalf_of_id=on_behalf_of.pk,
+        created_by=actor.subject if actor else "shell",
+        expires_at=ExpressionWrapper(Now() + timedelta(days=days), output_field=DateTimeField()),
+    )
+    token.save(force_insert=True)
+    token.refresh_from_db()
+    return token, text
+
+
+def revoke_token(token_id: UUID, actor: Actor | None = None) -> ApiToken:
+    """End a token now. One that was ended already stays as it is."""
+    token = ApiToken.objects.select_related("tenant").filter(pk=token_id).first()
+    if token is None:
+        raise NotFound("There is no such token.")
+    if actor is not None:
+        authority.require(actor, "revoke_token", token.tenant)
+    ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=Now())
+    token.refresh_from_db()
+    return token

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.db.models.functions import Now
+
+from ..models import IdempotencyKey, Tenant
+
+
+def find_key(tenant: Tenant, owner: str, key: str) -> IdempotencyKey | None:
+    """What was done under this key, with its session; None if nothing was, or its time is over."""
+    rows = IdempotencyKey.objects.select_related("session").filter(tenant=tenant, owner=owner, key=key)
+    return rows.filter(expires_at__gt=Now()).first()
