@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from .views import account, approval, attachment, effect, queue, session, session_list
+from .views import account, approval, attachment, effect, queue, session, session_deed, session_list
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -18,7 +18,9 @@ urlpatterns = [
     path("effects/<uuid:effect_id>/abandon/", effect.abandon, name="abandon"),
     path("sessions/", session_list.session_list, name="sessions"),
     path("sessions/<str:session_id>/", session.session, name="session"),
-    path("sessions/<str:session_id>/stop/", session.stop, name="stop"),
+    path("sessions/<str:session_id>/stop/", session_deed.stop, name="stop"),
+    path("sessions/<str:session_id>/resume/", session_deed.resume, name="resume"),
+    path("sessions/<str:session_id>/continue/", session_deed.go_on, name="continue"),
     path("start/", session.start, name="start"),
     path("accounts/login/", account.SignIn.as_view(), name="login"),
     path("accounts/logout/", account.SignOut.as_view(), name="logout"),

@@ -31,7 +31,8 @@ class Places:
 
     @property
     def deeds(self) -> list[str]:
-        return [f"{self.approval}confirm/", f"{self.approval}decide/", f"{self.session}stop/"]
+        of_session = [f"{self.session}{deed}/" for deed in ("stop", "resume", "continue")]
+        return [f"{self.approval}confirm/", f"{self.approval}decide/", *of_session]
 
 
 @pytest.fixture
