@@ -3,7 +3,19 @@ from __future__ import annotations
 from django.urls import path
 
 from . import schemes  # noqa: F401  registers them
-from .views import account, api_docs, approval, attachment, bulk, effect, question, queue, session, session_list
+from .views import (
+    account,
+    api_docs,
+    approval,
+    attachment,
+    bulk,
+    effect,
+    question,
+    queue,
+    session,
+    session_deed,
+    session_list,
+)
 
 urlpatterns = [
     path("", queue.to_approve, name="queue"),
@@ -24,7 +36,9 @@ urlpatterns = [
     path("questions/<uuid:question_id>/answer/", question.answer, name="answer"),
     path("sessions/", session_list.session_list, name="sessions"),
     path("sessions/<str:session_id>/", session.session, name="session"),
-    path("sessions/<str:session_id>/stop/", session.stop, name="stop"),
+    path("sessions/<str:session_id>/stop/", session_deed.stop, name="stop"),
+    path("sessions/<str:session_id>/resume/", session_deed.resume, name="resume"),
+    path("sessions/<str:session_id>/continue/", session_deed.go_on, name="continue"),
     path("start/", session.start, name="start"),
     path("api/docs/", api_docs.api_docs, name="api-docs"),
     path("accounts/login/", account.SignIn.as_view(), name="login"),

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import uuid
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -13,7 +12,7 @@ from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
 from cayu_runtime.models import Session
 from cayu_runtime.selectors import session as sessions
 from cayu_runtime.selectors.pause import pauses_in
-from cayu_runtime.services.session import MAX_TEXT, interrupt_session, start_session
+from cayu_runtime.services.session import MAX_TEXT, start_session
 
 from ..actors import Member
 from ..drafts import draft_of, kept_draft
@@ -23,46 +22,33 @@ from .pages import members_only, number_of, page, unmoved
 
 MESSAGES = 40
 EVENTS = 200
-
-
-SAID = {
-    "interrupting": "Stop asked for. It stops at its worker's next step.",
-    "operator_requested": "Stopped. What had not begun was not sent.",
-    "effect_outcome_unknown": "Stop recorded. An outcome is unknown, so it still waits for evidence.",
-}
+ACTIONS = {"stop": "interrupt"}
 
 
 @require_safe
 @members_only
 def session(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
     """One session: what was said, what was called and what came of it, what it waits for, and every event on record."""
-    return _show(request, member, _found(member, session_id))
+    return show(request, member, find(member, session_id))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@members_only
-def stop(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
-    """Stop it. What waits is cancelled, what runs ends by its effect class; asking twice changes nothing."""
-    if request.method != "POST":
-        return redirect("session", _found(member, session_id).session_id)
-    try:
-        stopped = interrupt_session(member.tenant, member.actor, session_id, reason=draft_of(request))
-    except Conflict as conflict:
-        return _show(request, member, _found(member, session_id), problem=conflict.message, status=409)
-    messages.info(request, SAID.get(stopped.interruption or stopped.state, "Stop recorded."))
-    return redirect("session", session_id)
-
-
-def _found(member: Member, session_id: str) -> Session:
+def find(member: Member, session_id: str) -> Session:
     found = sessions.find_session(member.tenant, session_id)
     if found is None:
         raise NotFound("There is no such session.")
     return found
 
 
-def _show(
-    request: HttpRequest, member: Member, found: Session, *, problem: str = "", status: int = 200
+def show(
+    request: HttpRequest,
+    member: Member,
+    found: Session,
+    *,
+    problem: str = "",
+    draft: str = "",
+    status: int = 200,
 ) -> HttpResponse:
+    """The session as it is now, with what is to be said of a deed that was not done."""
     pauses = [pause for pause in pauses_in(member.tenant) if pause.agent in ("", found.agent)]
     mark = f"{found.last_seq} {found.updated_at.isoformat()} {','.join(str(pause.pk) for pause in pauses)}".strip()
     if nothing := unmoved(request, mark):
@@ -78,6 +64,8 @@ def _show(
         "refresh": seconds_to_refresh(found),
         "deeds": _deeds(member, found),
         "problem": problem,
+        "draft": draft,
+        "max_text": MAX_TEXT,
         "pauses": pauses,
         **_conversation(request, found),
         **_events(request, found),
@@ -87,10 +75,15 @@ def _show(
 
 def _deeds(member: Member, found: Session) -> list[str]:
     """What this person may do to the session now; the services judge it again."""
-    deeds = []
-    if found.state not in ("completed", "failed") and found.stopped_by != "operator_requested":
-        deeds.append(("stop", "interrupt_session"))
-    return [deed for deed, action in deeds if _may(member, action, found)]
+    stopped = found.state == "interrupted" and found.stopped_by is not None
+    over = found.state in ("completed", "failed")
+    fitting = {
+        "stop": not over and found.stopped_by != "operator_requested",
+        "resume": stopped or found.state == "failed",
+        "continue": found.state == "completed" or (found.state == "interrupted" and not sessions.has_open_round(found)),
+    }
+    hosted = [deed for deed, fits in fitting.items() if fits and (deed == "stop" or not found.client_driven)]
+    return [deed for deed in hosted if _may(member, f"{ACTIONS.get(deed, deed)}_session", found)]
 
 
 def _may(member: Member, action: str, found: Session) -> bool:

@@ -7,7 +7,19 @@ from datetime import datetime
 
 from django.db.models import Prefetch, Q
 
-from ..models import Approval, Attempt, EffectRecord, Event, Message, Proposal, Question, Session, Tenant, ToolCall
+from ..models import (
+    Approval,
+    Attempt,
+    EffectRecord,
+    Event,
+    Message,
+    Proposal,
+    Question,
+    Session,
+    Tenant,
+    ToolCall,
+    ToolRound,
+)
 from .effect import UNCERTAIN
 
 PAGE = 50
@@ -86,6 +98,10 @@ def matters_of(session: Session) -> list[Approval] | list[EffectRecord] | list[Q
             )
         case _:
             return []
+
+
+def has_open_round(session: Session) -> bool:
+    return ToolRound.objects.filter(session=session, state__in=("waiting", "executing")).exists()
 
 
 def events_of(session: Session, after: int = 0, limit: int = 500) -> list[Event]:

@@ -24,9 +24,12 @@ NO_PICTURE = {
     "receipt": "takes a form",
     "verify": "takes a form",
     "abandon": "takes a form",
+    "resume": "takes a form",
+    "continue": "takes a form",
     "logout": "takes a form",
     "tenant": "takes a form",
     "attachment": "a file to save",
+    "api-*": "read by machines",
     "admin:*": "Django's own pages",
 }
 

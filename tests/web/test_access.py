@@ -32,8 +32,9 @@ class Places:
 
     @property
     def deeds(self) -> list[str]:
-        stop, answer = f"{self.session}stop/", f"{self.question}answer/"
-        return [*(f"{self.approval}{deed}/" for deed in ("confirm", "decide", "revoke")), stop, answer]
+        of_approval = [f"{self.approval}{deed}/" for deed in ("confirm", "decide", "revoke")]
+        of_session = [f"{self.session}{deed}/" for deed in ("stop", "resume", "continue")]
+        return [*of_approval, *of_session, f"{self.question}answer/"]
 
 
 @pytest.fixture
