@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from ..admin_site import AuditSite
-from ..models import AuditEntry, DispatchPause, Tenant, Worker
+from ..models import AuditEntry, DispatchPause, IdempotencyKey, Tenant, Worker
 from .listing import Within
 from .reading import AuditAdmin
 
@@ -21,6 +21,13 @@ class AuditEntryAdmin(AuditAdmin):
     about = "What happened in the tenant outside of any session, in a chain of its own. Never changed."
     list_display = ("seq", "type", "actor", "at", "hash")
     newest = "seq"
+    within = OF_TENANT
+
+
+@admin.register(IdempotencyKey)
+class IdempotencyKeyAdmin(AuditAdmin):
+    about = "Requests of clients that were carried out under a key of theirs; the same key again does nothing anew."
+    list_display = ("id", "owner", "key", "session", "position", "created_at", "expires_at")
     within = OF_TENANT
 
 

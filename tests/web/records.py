@@ -13,6 +13,7 @@ from cayu_runtime.models import (
     DispatchPause,
     EffectRecord,
     Event,
+    IdempotencyKey,
     Message,
     Proposal,
     Question,
@@ -48,6 +49,7 @@ def one_of_each(tenant: Tenant) -> Rows:
         Event: rows.event(session=session),
         AuditEntry: rows.audit_entry(tenant=tenant),
         DispatchPause: rows.pause(tenant=tenant),
+        IdempotencyKey: rows.idempotency_key(tenant=tenant, session=session),
     }
 
 
