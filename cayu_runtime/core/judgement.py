@@ -10,6 +10,7 @@ import copy
 import inspect
 import math
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -283,11 +284,21 @@ def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) 
         )
         answer = agent.policy.authorize(request)
         if inspect.isawaitable(answer):
-            answer = asyncio.run(_settled(answer))
+            answer = _waited(answer)
         return identity, _checked(answer)
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         identity = PolicyIdentity(type(agent.policy).__name__, "?", {})
         return identity, _denied(f"The policy failed ({type(error).__name__}); a failed policy denies.")
+
+
+def _waited(answer: Any) -> Any:
+    """What an async policy answers. A thread that has an event loop already lets another one wait."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_settled(answer))
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, _settled(answer)).result()
 
 
 async def _settled(answer: Any) -> Any:
