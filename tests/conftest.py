@@ -122,6 +122,6 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """A page of its own profile: nobody is signed in."""
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")
     yield context.new_page()
     context.close()

@@ -31,7 +31,7 @@ def opens(office: Office, browser: Any, live_server: Any, settings: Settings) ->
     contexts, problems = [], []
 
     def open_page(address: str, who: User | None = None, **options: Any) -> Any:
-        context = browser.new_context(base_url=live_server.url, **options)
+        context = browser.new_context(base_url=live_server.url, reduced_motion="reduce", **options)
         contexts.append(context)
         session = office.client(who or office.alice).cookies["sessionid"].value
         context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
