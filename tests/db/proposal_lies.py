@@ -51,3 +51,13 @@ def second_call_of_a_proposal(save: bool = True) -> models.Model:
 
 
 lies("call_one_open_of_proposal", ("two for one", second_call_of_a_proposal, {"proposal_id": OTHER_ID}))
+
+# ---- requests under a client's key ----
+
+same_owner = another(rows.idempotency_key, "session", {"key": "mine"}, key="other")
+lies("idempotency_key_once", ("one key twice", same_owner, {"key": "mine"}))
+lies(
+    "idempotency_is_sane",
+    ("over before it began", of(rows.idempotency_key), {"expires_at": NOW}),
+    ("before the first", of(rows.idempotency_key), {"position": -1}),
+)

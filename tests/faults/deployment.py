@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -158,7 +159,7 @@ class Deployment:
     def start(self, *rounds: list[tuple[str, str]], agent: str = "open", tenant: Tenant | None = None) -> Session:
         where = tenant or self.tenant
         alice = Actor("user:alice", "alice", where.id, "web")
-        return start_session(where, alice, agent=agent, text=json.dumps(rounds))
+        return start_session(where, alice, agent=agent, text=json.dumps([*rounds, uuid.uuid4().hex]))
 
     def approve(self, session: Session) -> None:
         """Everything that the session waits for, as soon as it does."""
@@ -180,7 +181,8 @@ class Deployment:
     def journal(self, session: Session | None = None, what: str = "begun") -> list[dict[str, Any]]:
         """What tools wrote down. An observer of its own: it asks no database."""
         file = self.folder / "journal"
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        written = file.read_text().rpartition("\n")[0] if file.exists() else ""  # the last line may be half there
+        lines = [json.loads(line) for line in written.splitlines()]
         ours = [line for line in lines if session is None or line["session"] == session.session_id]
         return [line for line in ours if line["what"] == what]
 

@@ -150,7 +150,8 @@ class Load(threading.Thread):
     def _start(self) -> None:
         """The same session id until there was an answer: sent twice it is one session."""
         if self._wanted is None:
-            self._wanted = (f"load-{uuid.uuid4().hex[:12]}", json.dumps(self.random.choice(PLANS)))
+            name = f"load-{uuid.uuid4().hex[:12]}"
+            self._wanted = (name, json.dumps([*self.random.choice(PLANS), name]))
         session, text = self._wanted
         if self._answered(self.requester.post("/start/", {"agent": "gated", "text": text, "session_id": session})):
             self._wanted = None

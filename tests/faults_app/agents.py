@@ -2,8 +2,9 @@
 
 The message is JSON: a list of rounds, each a list of [tool, what it does]. A tool does `go` (return at once),
 `hold NAME` (return once a file NAME lies in the folder), `work SECONDS`, `die` (kill its own worker), `die once` (the
-first time only). A round that is [["model", "die"]] kills the worker in the model step instead. Who reads the journal
-counts what really happened downstream, whatever the database says.
+first time only). A text at the end of the list is written into all arguments, so that no two sessions do the same: an
+uncertain action holds its equals. A round that is [["model", "die"]] kills the worker in the model step instead. Who
+reads the journal counts what really happened downstream, whatever the database says.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ class Deed(Tool):
     def __init__(self, name: str, effect: ToolEffect) -> None:
         schema = {
             "type": "object",
-            "properties": {"do": {"type": "string"}, "n": {"type": "integer", "default": 0}},
+            "properties": {
+                "do": {"type": "string"},
+                "n": {"type": "integer", "default": 0},
+                "run": {"type": "string", "default": ""},
+            },
             "required": ["do"],
             "additionalProperties": False,
         }
@@ -63,12 +68,15 @@ class Deed(Tool):
 
 def script(turn: Turn) -> Reply:
     rounds = json.loads(turn.message)
+    run = rounds.pop() if isinstance(rounds[-1], str) else ""
     made = len(turn.outcomes)
     for planned in rounds:
         if made <= 0 and planned == [["model", "die"]]:
             os.kill(os.getpid(), signal.SIGKILL)
         if made <= 0:
-            return Reply(calls=tuple(Call(tool, {"do": do, "n": n}) for n, (tool, do) in enumerate(planned)))
+            return Reply(
+                calls=tuple(Call(tool, {"do": do, "n": n, "run": run}) for n, (tool, do) in enumerate(planned))
+            )
         made -= len(planned)
     return Reply(" ".join(f"{outcome.tool}: {outcome.status}." for outcome in turn.outcomes))
 
