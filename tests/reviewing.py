@@ -37,7 +37,7 @@ class System:
         self.timeline: list[str] = []
         self.breaks = False
 
-    async def apply_once(self, action_id: str, target: str) -> dict[str, str]:
+    async def correct(self, target: str, action_id: str) -> dict[str, str]:
         self.timeline.append("apply_started")
         await asyncio.sleep(0)
         if self.breaks:
@@ -66,7 +66,7 @@ class Apply(Tool):
     async def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
         self.count += 1
         assert ctx.operation_id == args["action_id"]
-        receipt = await self.system.apply_once(args["action_id"], args["target"])
+        receipt = await self.system.correct(args["target"], args["action_id"])
         return ToolResult("change receipt", receipt)
 
 
