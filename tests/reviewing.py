@@ -38,10 +38,10 @@ class System:
         self.breaks = False
 
     async def correct(self, target: str, action_id: str) -> dict[str, str]:
-        self.timeline.append("apply_started")
-        await asyncio.sleep(0)
+        self.timeline += ["apply_started"]
         if self.breaks:
             raise ConnectionError("no answer came")
+        await asyncio.sleep(0)  # whoever does not wait for us would be seen in the timeline
         receipt = {"action_id": action_id, "target": target, "status": "applied"}
         kept = self.operations.setdefault(action_id, {"target": target, "receipt": receipt})
         if kept["target"] != target:
