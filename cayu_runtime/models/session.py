@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from ..core.ids import new_id
 from ..core.states import INTERRUPTIONS, LEASED, SESSION, STOPPED_BY
-from .fields import DigestField, one_of, set_exactly_in
+from .fields import DigestField, one_of, set_exactly_in, whole_digests
 from .tenant import Tenant
 
 
@@ -50,6 +50,7 @@ class Session(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("tenant", "session_id"), name="session_id_unique_in_tenant"),
             one_of("session", "state", SESSION.names),
+            whole_digests("session", "last_hash"),
             models.CheckConstraint(
                 condition=Q(interruption__isnull=True) | Q(interruption__in=INTERRUPTIONS),
                 name="session_interruption_known",

@@ -36,3 +36,8 @@ def is_known_to_be_gone(name: str, since: datetime) -> bool:
     lives = Worker.objects.filter(host=host, pid=int(number))
     ended = lives.filter(started_at__lte=since, ended_at__isnull=False)
     return ended.exists() or lives.filter(started_at__gt=since).exists()
+
+
+def lived_through(moment: datetime) -> bool:
+    """Whether a worker that had started by this moment was heard after it, and is not known to have ended."""
+    return Worker.objects.filter(started_at__lte=moment, beat_at__gt=moment, ended_at=None).exists()
