@@ -247,9 +247,8 @@ def _offer_retry(
     """It did not happen and can't any more: a fresh approval may allow one more dispatch of the same operation."""
     changes: dict[str, Any] = {}
     if observation.barred:
-        changes["idempotency_key"] = ids.key_after(
-            effect.idempotency_key
-        )  # the downstream will never accept the old one
+        # the downstream will never accept the old one
+        changes["idempotency_key"] = ids.key_after(effect.idempotency_key)
     change.move(attempt, "selected", evidence={**evidence, "new_key": bool(changes)})
     if work is None or call.state != "outcome_unknown":
         change.move(effect, "rejected", **changes)

@@ -29,8 +29,8 @@ def newest_record() -> datetime | None:
 
 
 def sessions_to_take(quarantine: Quarantine, limit: int) -> list[UUID]:
-    """The next sessions, by id, that had begun before the quarantine and have not ended. The primary key is walked once,
-    however many sessions have ended.
+    """The next sessions, by id, that had begun before the quarantine and have not ended. The primary key is walked
+    once, however many sessions have ended.
     """
     rows = Session.objects.filter(state__in=UNENDED, created_at__lte=quarantine.started_at)
     if quarantine.tenant_id is not None:
@@ -52,8 +52,8 @@ def _unknown() -> QuerySet[EffectRecord]:
     return EffectRecord.objects.filter(state__in=UNCERTAIN, quarantined_at__isnull=False, abandoned_at=None)
 
 
-def sessions_stopped_by(quarantine: Quarantine, after: UUID | None, limit: int) -> list[Session]:
-    """The next sessions, by id, that this quarantine stopped and nobody has let go on or stopped since."""
+def stopped_sessions(quarantine: Quarantine, after: UUID | None, limit: int) -> list[Session]:
+    """The next sessions, by id, that had begun before this quarantine and that somebody stopped."""
     rows = Session.objects.select_related("tenant").filter(
         state="interrupted", stopped_by="operator_requested", created_at__lte=quarantine.started_at
     )
@@ -64,10 +64,8 @@ def sessions_stopped_by(quarantine: Quarantine, after: UUID | None, limit: int) 
     return list(rows.order_by("id")[:limit])
 
 
-def was_stopped_by(session: Session, quarantine: Quarantine) -> bool:
-    """Whether the last that was asked of this session was this quarantine's stop."""
+def was_stopped_by_quarantine(session: Session) -> bool:
+    """Whether the last that was asked of this session was the stop of a quarantine."""
     kinds = ("session.quarantined", "session.stop_requested", "session.resume_requested", "session.continued")
     last = Event.objects.filter(session=session, type__in=kinds).order_by("-seq").first()
-    if last is None or last.type != "session.quarantined":
-        return False
-    return bool(last.payload.get("stopped")) and last.payload.get("quarantine") == str(quarantine.pk)
+    return last is not None and last.type == "session.quarantined" and bool(last.payload.get("stopped"))

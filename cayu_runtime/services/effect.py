@@ -112,7 +112,7 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
 
 
 def executor_of(effect: EffectRecord) -> Executor:
-    """Who may have carried this effect out. After a restored backup that is also whoever worked before the quarantine."""
+    """Who may have carried this effect out. After a restored backup that is also who worked before the quarantine."""
     gone = effect.quarantined_at is not None or effect.dispatched_at is not None
     if effect.dispatched_at is not None:
         gone = is_known_to_be_gone(effect.dispatched_by, effect.dispatched_at)

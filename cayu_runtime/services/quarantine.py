@@ -17,10 +17,10 @@ from ..models import DispatchPause, EffectRecord, Quarantine, Tenant
 from ..selectors.quarantine import (
     newest_record,
     open_quarantine,
-    sessions_stopped_by,
     sessions_to_take,
     still_unknown,
-    was_stopped_by,
+    stopped_sessions,
+    was_stopped_by_quarantine,
 )
 from .effect import Seen, executor_of, look_up_effect
 from .pause import wake_held
@@ -128,8 +128,8 @@ def look_up_quarantined(
 ) -> Looked:
     """Look the next quarantined effects up, each under its stored key (as `look_up_effect`: nothing is dispatched).
 
-    `after` is the cursor of the last batch; there is none when all have been asked about. An effect that can't be looked
-    up is told with the reason, and does not keep the others from it.
+    `after` is the cursor of the last batch; there is none when all have been asked about. An effect that can't be
+    looked up is told with the reason, and does not keep the others from it.
     """
     looked = Looked()
     effects = still_unknown(tenant, after, limit)
@@ -151,7 +151,7 @@ def look_up_quarantined(
     return looked
 
 
-def left_unknown(quarantine: Quarantine, tenants: list[Tenant], limit: int = SHOWN) -> list[EffectRecord]:
+def left_unknown(tenants: list[Tenant], limit: int = SHOWN + 1) -> list[EffectRecord]:
     """What keeps a quarantine closed, the first of it: quarantined effects of which still nobody knows the outcome."""
     found: list[EffectRecord] = []
     for tenant in tenants:
@@ -167,8 +167,8 @@ def release_quarantine(
     """Open dispatch again. Returns how many waiting sessions were woken.
 
     Conflict while sessions are still to be gone through, or a quarantined effect is unknown that `leave` does not name;
-    what is left stays unknown, so it is not dispatched either. InvalidRequest without a reason, or for a name in `leave`
-    that is none of them. Sessions that were stopped stay stopped: see `resume_stopped`.
+    what is left stays unknown, so it is not dispatched either. InvalidRequest without a reason, or for a name in
+    `leave` that is none of them. Sessions that were stopped stay stopped: see `resume_stopped`.
     """
     authority.require(actor, "pause_dispatch", quarantine.tenant)
     said = results.clean_text(reason, 500)
@@ -176,7 +176,7 @@ def release_quarantine(
         raise InvalidRequest("Say why dispatch may be opened again; it stays on record.")
     if quarantine.taken_at is None:
         raise Conflict("Not every session was gone through. Run `recovery quarantine` again; it goes on where it was.")
-    unknown = left_unknown(quarantine, tenants, limit=SHOWN + len(leave))
+    unknown = left_unknown(tenants, limit=SHOWN + 1 + len(leave))
     holding = [effect for effect in unknown if effect.pk not in leave]
     if holding:
         shown = ", ".join(str(effect.pk) for effect in holding[:SHOWN])
@@ -204,10 +204,10 @@ def resume_stopped(
 
     Returns how many, those that were refused with the reason, and the cursor of the next batch (None: that was all).
     """
-    sessions = sessions_stopped_by(quarantine, after, limit)
+    sessions = stopped_sessions(quarantine, after, limit)
     resumed, refused = 0, []
     for session in sessions:
-        if not was_stopped_by(session, quarantine):
+        if not was_stopped_by_quarantine(session):
             continue
         try:
             acting = Actor(actor.subject, actor.name, session.tenant_id, actor.source, actor.roles)
