@@ -301,5 +301,13 @@ class Migration(migrations.Migration):
                 name='quarantine_released_by_someone_when_whole',
             ),
         ),
+        migrations.AddIndex(
+            model_name='session',
+            index=models.Index(
+                condition=models.Q(('stopped_by__isnull', False)),
+                fields=['tenant', 'updated_at'],
+                name='session_stopped',
+            ),
+        ),
         migrations.RunPython(put_triggers_back, migrations.RunPython.noop),
     ]

@@ -79,6 +79,10 @@ class Session(models.Model):
             models.Index(fields=("runnable_at",), name="session_runnable", condition=Q(state="pending")),
             # the sweep: sessions whose lease is dead
             models.Index(fields=("lease_until",), name="session_leased", condition=Q(state__in=LEASED)),
+            # what a limit, a lost worker or model, or an operator stopped, longest first
+            models.Index(
+                fields=("tenant", "updated_at"), name="session_stopped", condition=Q(stopped_by__isnull=False)
+            ),
             # the session list, newest first
             models.Index(fields=("tenant", "-created_at", "-id"), name="session_newest"),
         )
