@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any
 
 from django.db import connection
@@ -70,7 +71,7 @@ def tie_damage(tenant: Tenant) -> Iterator[Damage]:
 
 
 def reference_damage() -> Iterator[Damage]:
-    """SQLite does not look at references that were broken while it did not enforce them. PostgreSQL can't be told to."""
+    """SQLite does not look again at references that were broken while it did not enforce them."""
     if connection.vendor != "sqlite":
         return
     with connection.cursor() as cursor:
@@ -85,7 +86,7 @@ def reference_damage() -> Iterator[Damage]:
 def stored_damage(tenant: Tenant) -> Iterator[Damage]:
     """Attachments that are not what their digest was made of. Every one of them is read."""
     for row in Attachment.objects.filter(tenant=tenant).order_by("id").iterator(1):
-        if canonical.hashlib.sha256(row.body).digest() != row.sha256 or len(row.body) != row.size:
+        if sha256(row.body).digest() != row.sha256 or len(row.body) != row.size:
             yield Damage("attachment", f"attachment {row.pk}", "Its bytes are not those that its digest was made of.")
 
 

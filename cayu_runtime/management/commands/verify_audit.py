@@ -17,8 +17,8 @@ DAMAGED = 2
 class Command(BaseCommand):
     help = (
         "Check the records against each other: chains of events, constraints and triggers of the database, tenants, "
-        "states and digests of rows. It only reads. Chain heads that are kept elsewhere (--write-anchor, then --anchor) "
-        "show also what was cut off. Exit code: 0 whole, 2 damaged. docs/doctor.md says what a finding means."
+        "states and digests of rows. It only reads. Chain heads kept elsewhere (--write-anchor, then --anchor) show "
+        "also what was cut off. Exit code: 0 whole, 2 damaged. docs/doctor.md says what a finding means."
     )
     requires_system_checks: list[str] = []
 
