@@ -112,12 +112,15 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
 
 
 def executor_of(effect: EffectRecord) -> Executor:
-    """Who may have carried this effect out. After a restored backup that is also who worked before the quarantine."""
-    gone = effect.quarantined_at is not None or effect.dispatched_at is not None
-    if effect.dispatched_at is not None:
-        gone = is_known_to_be_gone(effect.dispatched_by, effect.dispatched_at)
-    if effect.quarantined_at is not None:
-        gone = gone and not lived_through(effect.quarantined_at)
+    """Who may have carried this effect out. After a restored backup that is anybody who worked before the quarantine:
+    their rows may be missing, or say nothing of their end, so what counts is that nobody of them is heard any more.
+    """
+    sent, quarantined = effect.dispatched_at, effect.quarantined_at
+    if quarantined is not None and (sent is None or sent <= quarantined):
+        gone = not lived_through(quarantined)
+    else:
+        gone = sent is not None and is_known_to_be_gone(effect.dispatched_by, sent)
+        gone = gone and (quarantined is None or not lived_through(quarantined))
     return Executor(gone, timedelta(seconds=registry.slowest_tool()))
 
 

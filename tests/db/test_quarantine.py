@@ -209,6 +209,19 @@ def test_an_absence_proves_nothing_while_a_worker_of_before_lives(machine):
     assert machine.effect(session).state == "safe_to_retry"
 
 
+def test_what_a_worker_of_a_lost_machine_sent_can_be_found_absent(machine):
+    """Nobody will ever say that it ended; that it is not heard since the quarantine has to do."""
+    tool = Downstream(Adapter(Finding.ABSENT, Finding.ABSENT))
+    session = uncertain(machine, tool)
+    with clock.shifted(timedelta(days=1)):
+        look_up(machine, machine.effect(session))
+        assert machine.effect(session).state == "outcome_unknown"
+        restore(machine)
+    with clock.shifted(timedelta(days=1, minutes=10)):
+        ask_all(machine)
+    assert machine.effect(session).state == "safe_to_retry"
+
+
 @pytest.mark.parametrize("ends", ["denied", "expired", "stopped"])
 def test_a_retry_that_nobody_wants_is_rejected_and_not_never_dispatched(machine, ends):
     tool = Downstream(Adapter(BARRED))

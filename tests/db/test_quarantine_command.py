@@ -78,10 +78,10 @@ def test_what_is_left_is_named_and_can_be_left_by_name_alone(machine):
 
 
 def test_it_can_be_closed_first_and_looked_up_later(machine):
-    tool = Downstream(Adapter(Finding.CONFIRMED_DONE))
-    authorized(machine, tool)
+    adapter = Adapter(Finding.CONFIRMED_DONE)
+    authorized(machine, Downstream(adapter))
     code, _ = run(machine, "quarantine", "--no-lookup")
-    assert (code, len(tool.reconciler.asked)) == (3, 0)
+    assert (code, len(adapter.asked)) == (3, 0)
     code, said = run(machine, "quarantine", "--json")
     told = json.loads(said)
     assert (code, told["sessions"], told["looked_up"], told["still_unknown"]) == (0, 0, {"completed": 1}, [])

@@ -77,32 +77,32 @@ def test_after_a_quarantine_it_is_whole_too(machine):
 
 
 def forged_payload(machine: Machine) -> str:
-    event = Event.objects.filter(tenant=machine.tenant, type="session.started").first()
+    event = Event.objects.filter(tenant=machine.tenant, type="session.started")[0]
     return f"UPDATE cayu_runtime_event SET payload = '{{\"v\":1}}' WHERE id = {event.pk}"
 
 
 def missing_event(machine: Machine) -> str:
-    event = Event.objects.filter(tenant=machine.tenant, seq=2).first()
+    event = Event.objects.filter(tenant=machine.tenant, seq=2)[0]
     return f"DELETE FROM cayu_runtime_event WHERE id = {event.pk}"
 
 
 def cut_off(machine: Machine) -> str:
-    event = Event.objects.filter(tenant=machine.tenant).order_by("-id").first()
+    event = Event.objects.filter(tenant=machine.tenant).order_by("-id")[0]
     return f"DELETE FROM cayu_runtime_event WHERE id = {event.pk}"
 
 
 def forged_head(machine: Machine) -> str:
-    session = Session.objects.filter(tenant=machine.tenant).first()
+    session = Session.objects.filter(tenant=machine.tenant)[0]
     return f"UPDATE cayu_runtime_session SET last_seq = last_seq + 1 WHERE id = {name(session)}"
 
 
 def lost_words(machine: Machine) -> str:
-    message = Message.objects.filter(tenant=machine.tenant).first()
+    message = Message.objects.filter(tenant=machine.tenant)[0]
     return f"DELETE FROM cayu_runtime_message WHERE id = {message.pk}"
 
 
 def of_another_tenant(machine: Machine) -> str:
-    call = ToolCall.objects.filter(tenant=machine.tenant).first()
+    call = ToolCall.objects.filter(tenant=machine.tenant)[0]
     return f"UPDATE cayu_runtime_toolcall SET tenant_id = {name(rows.tenant())} WHERE id = {name(call)}"
 
 
@@ -112,39 +112,39 @@ def taken_from_another_tenant(machine: Machine) -> str:
 
 
 def of_another_session(machine: Machine) -> str:
-    effect = EffectRecord.objects.filter(tenant=machine.tenant).first()
-    other = Session.objects.filter(tenant=machine.tenant).exclude(pk=effect.session_id).first()
+    effect = EffectRecord.objects.filter(tenant=machine.tenant)[0]
+    other = Session.objects.filter(tenant=machine.tenant).exclude(pk=effect.session_id)[0]
     return f"UPDATE cayu_runtime_effectrecord SET session_id = {name(other)} WHERE id = {name(effect)}"
 
 
 def changed_arguments(machine: Machine) -> str:
-    call = ToolCall.objects.filter(tenant=machine.tenant, state="awaiting_approval").first()
+    call = ToolCall.objects.filter(tenant=machine.tenant, state="awaiting_approval")[0]
     return f"UPDATE cayu_runtime_toolcall SET arguments = '{{\"to\":\"me\"}}' WHERE id = {name(call)}"
 
 
 def done_by_pen(machine: Machine) -> str:
-    effect = EffectRecord.objects.filter(tenant=machine.tenant, state="outcome_unknown", abandoned_at=None).first()
+    effect = EffectRecord.objects.filter(tenant=machine.tenant, state="outcome_unknown", abandoned_at=None)[0]
     return f"UPDATE cayu_runtime_effectrecord SET state = 'safe_to_retry' WHERE id = {name(effect)}"
 
 
 def lost_effect(machine: Machine) -> str:
-    call = ToolCall.objects.filter(tenant=machine.tenant, state="awaiting_approval").first()
+    call = ToolCall.objects.filter(tenant=machine.tenant, state="awaiting_approval")[0]
     return f"DELETE FROM cayu_runtime_effectrecord WHERE call_id = {name(call)}"
 
 
 def another_receipt(machine: Machine) -> str:
-    effect = EffectRecord.objects.filter(tenant=machine.tenant, state="completed").first()
+    effect = EffectRecord.objects.filter(tenant=machine.tenant, state="completed")[0]
     return f"UPDATE cayu_runtime_effectrecord SET receipt = '{{\"digest\":\"00\"}}' WHERE id = {name(effect)}"
 
 
 def settled_without_result(machine: Machine) -> str:
-    call = ToolCall.objects.filter(tenant=machine.tenant, state="awaiting_approval").first()
+    call = ToolCall.objects.filter(tenant=machine.tenant, state="awaiting_approval")[0]
     now = "now()" if connection.vendor == "postgresql" else "'2026-01-01 00:00:00'"
     return f"UPDATE cayu_runtime_toolround SET state = 'settled', settled_at = {now} WHERE id = {name(call.round)}"
 
 
 def permitted_by_a_denial(machine: Machine) -> str:
-    decision = Decision.objects.filter(tenant=machine.tenant, verdict="approve").first()
+    decision = Decision.objects.filter(tenant=machine.tenant, verdict="approve")[0]
     return f"UPDATE cayu_runtime_decision SET verdict = 'deny' WHERE id = {name(decision)}"
 
 
