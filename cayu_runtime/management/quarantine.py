@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ..errors import NotFound
 from ..models import Quarantine, Tenant
-from ..selectors.quarantine import open_quarantine
+from ..selectors.quarantine import last_quarantine, open_quarantine
 from ..selectors.worker import lived_through
 from ..services import quarantine as service
 from . import shell
@@ -97,8 +97,8 @@ def _look_up_all(tenant: Tenant, actor: Any, reason: str, looked: service.Looked
 def _told(data: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
     yield f"Dispatch is closed since {_at(data['since'])}; `dispatch resume` does not open it."
     if data["newest_record_at"]:
-        yield f"The newest record before that is of {_at(data['newest_record_at'])}: what was proposed and done after "
-        yield "it is not known here, and no command can find it. Compare the downstream's own books since then."
+        yield f"The newest record before that is of {_at(data['newest_record_at'])}."
+        yield "What was proposed after it is lost, and no command finds it: compare the downstream's books since then."
     yield (
         f"{data['sessions']} sessions gone through now: {data['sessions_stopped']} stopped, "
         f"{data['effects_taken']} open effects made unknown."
@@ -109,8 +109,8 @@ def _told(data: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
     for one in data["not_looked_up"][: service.SHOWN]:
         yield f"  not looked up: {one['effect']}: {one['why']}"
     if data["workers_from_before"]:
-        yield "Workers that ran before the quarantine still run, and may still send what they had begun. Stop all of "
-        yield "them, start them anew, and run this again: until then an absence downstream proves nothing."
+        yield "Workers from before the quarantine still run, and may still send what they had begun."
+        yield "Start them anew, and run this again: until then an absence downstream proves nothing."
     if data["ask_again_at"]:
         yield f"What was absent downstream counts as absent after {_at(data['ask_again_at'])}: run this again then."
     if data["still_unknown"]:
@@ -126,8 +126,10 @@ def handle_release(command: BaseCommand, options: Mapping[str, Any]) -> None:
     data: dict[str, Any] = {}
     with shell.refusals(command, options):
         actor = shell.person(options, scope)
-        standing = _standing(scope)
-        woken = service.release_quarantine(actor, standing, tenants, reason=reason, leave=leave)
+        standing = _standing(scope, or_released=options["resume_sessions"] and not leave)
+        woken = 0
+        if standing.released_at is None:
+            woken = service.release_quarantine(actor, standing, tenants, reason=reason, leave=leave)
         data = {"quarantine": standing.pk, "released_at": standing.released_at, "woken": woken, "left": sorted(leave)}
         if options["resume_sessions"]:
             data |= _resume_all(actor, standing, reason)
@@ -135,8 +137,9 @@ def handle_release(command: BaseCommand, options: Mapping[str, Any]) -> None:
     shell.leave(shell.ATTENTION if data["left"] or data.get("not_resumed") else shell.OK)
 
 
-def _standing(scope: Tenant | None) -> Quarantine:
-    standing = open_quarantine(scope)
+def _standing(scope: Tenant | None, *, or_released: bool) -> Quarantine:
+    """The open quarantine; where only its sessions are still to be resumed, the last one that was released."""
+    standing = open_quarantine(scope) or (last_quarantine(scope) if or_released else None)
     if standing is not None:
         return standing
     if scope is not None and open_quarantine(None) is not None:
@@ -159,8 +162,8 @@ def _released(data: Mapping[str, Any]) -> Iterator[str]:
     if data["left"]:
         yield f"Left unknown, and not dispatched: {_names(data['left'])}. They stand under To reconcile."
     if "resumed" not in data:
-        yield "Sessions that the quarantine stopped stay stopped: resume each on its page, after a look at what it did "
-        yield "downstream since the backup."
+        yield "Sessions that the quarantine stopped stay stopped: see what each did downstream since the backup, then"
+        yield "resume it on its page, or all of them with `recovery release … --resume-sessions`."
         return
     yield f"{data['resumed']} sessions go on."
     for one in data["not_resumed"][: service.SHOWN]:

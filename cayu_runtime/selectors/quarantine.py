@@ -18,6 +18,11 @@ def open_quarantine(tenant: Tenant | None) -> Quarantine | None:
     return Quarantine.objects.select_related("tenant").filter(tenant=tenant, pause__isnull=False).first()
 
 
+def last_quarantine(tenant: Tenant | None) -> Quarantine | None:
+    """The newest quarantine of this tenant, or (None) of the whole deployment, released or not."""
+    return Quarantine.objects.select_related("tenant").filter(tenant=tenant).order_by("-started_at", "-id").first()
+
+
 def open_quarantines() -> list[Quarantine]:
     rows = Quarantine.objects.select_related("tenant").filter(pause__isnull=False)
     return list(rows.order_by("started_at", "id"))

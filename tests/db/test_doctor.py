@@ -262,7 +262,7 @@ def test_people_read_one_line_for_each_and_what_to_do(at_work):
     unknown(at_work, Downstream(Adapter()))
     said = text_of(at_work)
     assert said.startswith(f"PEOPLE  [{at_work.tenant.slug}] Uncertain effects: 1, the oldest for 0 minutes;")
-    assert "→ Open /reconcile/" in said
+    assert "→ Look each up on its page" in said
 
 
 def test_it_needs_to_know_whose(db):

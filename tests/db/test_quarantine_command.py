@@ -61,6 +61,15 @@ def test_from_the_restore_to_open_dispatch(machine):
     assert Quarantine.objects.get().released_by.startswith("user:")
 
 
+def test_sessions_can_be_resumed_together_after_the_release_too(machine):
+    session = machine.start(agent_of(Counter(), policy=Gate()), run=False)
+    run(machine, "quarantine")
+    assert "stay stopped" in run(machine, "release")[1]
+    assert "1 sessions go on." in run(machine, "release", "--resume-sessions")[1]
+    assert machine.run(session).state == "completed"
+    assert "0 sessions go on." in run(machine, "release", "--resume-sessions")[1]
+
+
 def test_what_is_left_is_named_and_can_be_left_by_name_alone(machine):
     session = authorized(machine, Downstream(Adapter(Finding.UNSUPPORTED)))
     effect = str(machine.effect(session).pk)

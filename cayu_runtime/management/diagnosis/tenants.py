@@ -54,11 +54,17 @@ def _uncertain(tenant: Tenant, now: datetime) -> Iterator[Finding]:
         else:
             groups["review" if row.state == "manual_review" else "lookup"].append(row)
     texts = {
-        "lookup": ("nobody knows whether they happened", "Open /reconcile/ and look each up: manage.py effects list"),
-        "review": ("evidence is missing or contradicts", "Open each at /reconcile/: better evidence, or a receipt"),
+        "lookup": (
+            "nobody knows whether they happened",
+            "Look each up on its page, from /reconcile/; the commands are manage.py effects list and lookup.",
+        ),
+        "review": (
+            "evidence is missing or contradicts",
+            "Bring better evidence, or a receipt, on its page, from /reconcile/.",
+        ),
         "by_hand": (
             "their tool has no reconciler here, so nothing can be looked up",
-            "Start a build that has one (docs/write-a-tool.md), or ask the downstream by hand and give the session up",
+            "Start a build that has one (docs/write-a-tool.md), or ask the downstream by hand and give the session up.",
         ),
     }
     for code, found in groups.items():
