@@ -185,9 +185,9 @@ def release_quarantine(
             "them up (`recovery quarantine` asks again, the page To reconcile one by one), or name each with --leave.",
             unknown=[str(effect.pk) for effect in holding],
         )
-    strangers = leave - {effect.pk for effect in unknown}
-    if strangers:
-        raise InvalidRequest(f"--leave names what is not quarantined and unknown: {', '.join(map(str, strangers))}.")
+    others = leave - {effect.pk for effect in unknown}
+    if others:
+        raise InvalidRequest(f"--leave names what is not quarantined and unknown: {', '.join(map(str, others))}.")
     with transaction.atomic():
         if DispatchPause.objects.filter(quarantine=quarantine).delete()[0] != 1:
             raise Conflict("This quarantine was released already.")
