@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from ..contracts import Actor
-from ..models import Approval, EffectRecord, ToolCall
+from ..models import Approval, EffectRecord, Quarantine, ToolCall
 from .endings import OpenRound, fail_lost
 from .reconciliation import UNCERTAIN
 from .routing import load_round, place_session, settle_round
@@ -37,23 +37,24 @@ class Taken:
 NOTHING = Taken(0, False)
 
 
-def quarantine_session(session: UUID, quarantine: UUID, actor: Actor) -> Taken:
+def quarantine_session(session: UUID, quarantine: Quarantine, actor: Actor) -> Taken:
     """Make every open effect of a session uncertain, void its approvals, stop it, and fence off who held it.
 
-    A session that has ended, or that was stopped before and has nothing open, is left as it is.
+    A session that has ended, or that was stopped before and has nothing open that this quarantine has not taken yet, is
+    left as it is.
     """
     with transition(session) as change:
         row = change.session
         if row.state in ("completed", "failed"):
             return NOTHING
         work = load_round(row.id)
-        effects = [effect for effect in work.effects.values() if _is_open(effect)] if work else []
+        effects = [one for one in work.effects.values() if _is_to_be_taken(one, quarantine)] if work else []
         stops = row.stopped_by is None
         if not effects and not stops:
             return NOTHING
         change.event(
             "session.quarantined",
-            quarantine=str(quarantine),
+            quarantine=str(quarantine.pk),
             by=actor.subject,
             by_name=actor.name,
             effects=len(effects),
@@ -61,22 +62,23 @@ def quarantine_session(session: UUID, quarantine: UUID, actor: Actor) -> Taken:
         )
         change.set(fence=row.fence + FENCES, stopped_by=row.stopped_by or "operator_requested", model_failures=0)
         if work is not None:
-            _doubt(change, work)
+            _doubt(change, work, {effect.pk for effect in effects})
             settle_round(change, work.round, work.calls)
         place_session(change, {call.state for call in work.calls} if work else set())
     return Taken(len(effects), stops)
 
 
-def _is_open(effect: EffectRecord) -> bool:
-    return effect.state not in CLOSED_EFFECT
+def _is_to_be_taken(effect: EffectRecord, quarantine: Quarantine) -> bool:
+    taken = effect.quarantined_at is not None and effect.quarantined_at >= quarantine.started_at
+    return effect.state not in CLOSED_EFFECT and not taken
 
 
-def _doubt(change: Change, work: OpenRound) -> None:
+def _doubt(change: Change, work: OpenRound, taken: set[UUID]) -> None:
     for call in work.calls:
         effect = work.effects.get(call.id)
         if effect is None and call.state == "dispatched":
             fail_lost(change, call)
-        elif effect is not None and _is_open(effect):
+        elif effect is not None and effect.pk in taken:
             _void(change, call, work.approvals.get(call.id))
             _make_uncertain(change, call, effect)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from .. import authority
 from ..contracts import Actor
@@ -65,6 +65,16 @@ def start_quarantine(actor: Actor, *, reason: str, tenant: Tenant | None = None,
     said = results.clean_text(reason, 450)
     if not said:
         raise InvalidRequest("Say why dispatch is closed: those who wait will read it.")
+    try:
+        return _start(actor, said, tenant, again=again)
+    except IntegrityError:
+        standing = open_quarantine(tenant)
+        if standing is None:
+            raise
+        return standing  # somebody else began it at this moment
+
+
+def _start(actor: Actor, said: str, tenant: Tenant | None, *, again: bool) -> Quarantine:
     with transaction.atomic():
         standing = open_quarantine(tenant)
         if standing is not None and not again:
@@ -111,16 +121,18 @@ def take_sessions(actor: Actor, quarantine: Quarantine, limit: int = BATCH) -> B
     batch.whole = batch.seen < limit
     if batch.whole:
         quarantine.taken_at = clock.now()
-    quarantine.save(update_fields=["cursor", "taken_at"])
+    # somebody else who does the same may have come to the end before us: then that stands
+    row = Quarantine.objects.filter(pk=quarantine.pk, taken_at=None)
+    row.update(cursor=quarantine.cursor, taken_at=quarantine.taken_at)
     return batch
 
 
 def _take(session: UUID, quarantine: Quarantine, actor: Actor) -> Taken:
     """A worker that still runs may move a row between our reading and writing it; it can't twice, being fenced off."""
     try:
-        return quarantine_session(session, quarantine.pk, actor)
+        return quarantine_session(session, quarantine, actor)
     except LostRace:
-        return quarantine_session(session, quarantine.pk, actor)
+        return quarantine_session(session, quarantine, actor)
 
 
 def look_up_quarantined(

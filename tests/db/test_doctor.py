@@ -12,6 +12,7 @@ from django.core import checks
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.utils import OperationalError
+from django.test.utils import CaptureQueriesContext
 from django_q.models import OrmQ
 
 from cayu_runtime import Call, Finding, ToolEffect, Verdict, registry
@@ -263,6 +264,22 @@ def test_people_read_one_line_for_each_and_what_to_do(at_work):
     said = text_of(at_work)
     assert said.startswith(f"PEOPLE  [{at_work.tenant.slug}] Uncertain effects: 1, the oldest for 0 minutes;")
     assert "→ Look each up on its page" in said
+
+
+def test_it_counts_nothing_and_asks_no_more_where_more_is(at_work):
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connection) as seen:
+            examine(at_work)
+        return [query["sql"] for query in seen.captured_queries]
+
+    few = queries()
+    for _ in range(30):
+        rows.effect("outcome_unknown", call=rows.call("outcome_unknown", session=rows.session(tenant=at_work.tenant)))
+        rows.approval(call=rows.call("awaiting_approval", session=rows.session(tenant=at_work.tenant)))
+    many = queries()
+    assert len(many) == len(few)
+    assert not [sql for sql in many if "COUNT(" in sql.upper()]
+    assert all("LIMIT" in sql for sql in many if "cayu_runtime_effectrecord" in sql and "sqlite_master" not in sql)
 
 
 def test_it_needs_to_know_whose(db):

@@ -9,10 +9,9 @@ import pytest
 
 from cayu_runtime import Actor, Finding, Observation, ToolEffect
 from cayu_runtime.core import clock, execution, quarantine
-from cayu_runtime.core.states import CLOSED_EFFECT
+from cayu_runtime.core.states import CLOSED_EFFECT, EFFECT
 from cayu_runtime.errors import Conflict, InvalidRequest, NotFound
-from cayu_runtime.models import Approval, DispatchPause, EffectRecord, Quarantine, Session
-from cayu_runtime.services.pause import pause_dispatch, resume_dispatch
+from cayu_runtime.models import Approval, EffectRecord, Quarantine, Session
 from cayu_runtime.services.quarantine import (
     Looked,
     left_unknown,
@@ -275,61 +274,6 @@ def test_a_session_before_its_model_step_stops_since_the_step_may_have_been_made
     assert machine.run(waiting).state == "completed"
 
 
-def test_only_what_the_quarantine_stopped_is_resumed_with_it(machine):
-    from cayu_runtime.services.session import interrupt_session
-
-    mine = machine.start(agent_of(Counter()), run=False)
-    interrupt_session(machine.tenant, machine.bob, mine.session_id, reason="enough")
-    other = machine.start(agent_of(Counter()), run=False)
-    made = restore(machine)
-    release(machine, made)
-    assert resume_stopped(operator(machine), made, reason="go")[0] == 1
-    mine.refresh_from_db()
-    other.refresh_from_db()
-    assert (mine.state, other.state) == ("interrupted", "pending")
-
-
-def test_dispatch_is_closed_for_new_sessions_too_and_a_plain_resume_does_not_open_it(machine):
-    made = restore(machine)
-    tool = Counter()
-    session = machine.start(agent_of(tool, policy=Gate()))
-    assert (tool.count, machine.calls(session)[0].reason) == (0, "dispatch_paused")
-    with pytest.raises(Conflict, match="recovery release"):
-        resume_dispatch(operator(machine), tenant=machine.tenant)
-    assert release(machine, made) == 1
-    assert machine.run(session).state == "completed"
-    assert tool.count == 1
-
-
-def test_an_ordinary_pause_stands_beside_it_and_is_lifted_alone(machine):
-    pause_dispatch(operator(machine), reason="maintenance", tenant=machine.tenant)
-    restore(machine)
-    resume_dispatch(operator(machine), tenant=machine.tenant)
-    assert DispatchPause.objects.get().quarantine is not None
-
-
-def test_it_is_released_only_when_nothing_is_unknown_or_what_is_left_is_named(machine):
-    known, not_known = Downstream(Adapter(Finding.CONFIRMED_DONE)), Downstream(Adapter(Finding.UNSUPPORTED))
-    authorized(machine, known)
-    session = authorized(machine, not_known)
-    made = restore(machine)
-    with pytest.raises(Conflict) as refused:
-        release(machine, made)
-    assert len(refused.value.details["unknown"]) == 2
-    ask_all(machine)
-    effect = machine.effect(session)
-    with pytest.raises(Conflict, match=str(effect.pk)):
-        release(machine, made)
-    with pytest.raises(InvalidRequest, match="--leave"):
-        release(machine, made, effect, rows.effect())
-    release(machine, made, effect)
-    assert (made.released_by, DispatchPause.objects.count()) == ("user:bob", 0)
-    assert machine.run(session).interruption == "effect_outcome_unknown"
-    assert not_known.count == 0
-    with pytest.raises(Conflict, match="already"):
-        release(machine, made, effect)
-
-
 def test_it_is_broken_off_and_goes_on_where_it_was(machine):
     sessions = [proposed(machine, Downstream(Adapter(Finding.CONFIRMED_DONE))) for _ in range(5)]
     made = start_quarantine(operator(machine), reason="disk lost", tenant=machine.tenant)
@@ -344,6 +288,36 @@ def test_it_is_broken_off_and_goes_on_where_it_was(machine):
     assert {session.pk: machine.events(session) for session in sessions} == events
     assert all(kinds.count("session.quarantined") == 1 for kinds in events.values())
     assert len(left_unknown([machine.tenant])) == 5
+
+
+def test_what_was_taken_before_it_was_broken_off_inside_a_batch_is_not_taken_again(machine):
+    session = authorized(machine, Downstream(Adapter(Finding.CONFIRMED_DONE)))
+    made = start_quarantine(operator(machine), reason="disk lost", tenant=machine.tenant)
+    first = quarantine.quarantine_session(session.pk, made, operator(machine))
+    before = (machine.effect(session).revision, machine.events(session))
+    again = quarantine.quarantine_session(session.pk, made, operator(machine))
+    assert (first, again) == (quarantine.Taken(1, True), quarantine.NOTHING)
+    assert (machine.effect(session).revision, machine.events(session)) == before
+
+
+def test_two_who_begin_it_at_one_moment_begin_one(machine, monkeypatch):
+    from cayu_runtime.services import quarantine as service
+
+    mine = start_quarantine(operator(machine), reason="disk lost", tenant=machine.tenant)
+    answers = [None, mine]
+    monkeypatch.setattr(service, "open_quarantine", lambda tenant: answers.pop(0))
+    assert start_quarantine(operator(machine), reason="also mine", tenant=machine.tenant) == mine
+    assert Quarantine.objects.count() == 1
+
+
+def test_who_is_slower_does_not_undo_that_all_were_taken(machine):
+    proposed(machine, Downstream(Adapter(Finding.CONFIRMED_DONE)))
+    made = start_quarantine(operator(machine), reason="disk lost", tenant=machine.tenant)
+    slower = Quarantine.objects.get(pk=made.pk)
+    while not take_sessions(operator(machine), made, limit=1).whole:
+        pass
+    take_sessions(operator(machine), slower, limit=1)
+    assert Quarantine.objects.get(pk=made.pk).taken_at is not None
 
 
 def test_a_resumed_session_is_not_stopped_again_by_the_same_quarantine(machine):
@@ -370,12 +344,11 @@ def test_it_needs_a_reason(machine):
     assert not Quarantine.objects.exists()
 
 
-def test_every_open_state_is_taken():
-    """No open state of an effect is forgotten when one is added."""
-    import inspect
-
-    from cayu_runtime.core.states import EFFECT
-
-    source = inspect.getsource(quarantine._make_uncertain)
-    always = {"outcome_unknown", "manual_review"}
-    assert {name for name in EFFECT.names if name not in CLOSED_EFFECT and f'"{name}"' not in source} <= always
+@pytest.mark.parametrize("state", [name for name in EFFECT.names if name not in CLOSED_EFFECT])
+def test_no_open_state_of_an_effect_is_forgotten(machine, state):
+    effect = rows.effect(state, call=rows.call(rows.CALL_OF_EFFECT[state], session=rows.session(tenant=machine.tenant)))
+    restore(machine)
+    effect.refresh_from_db()
+    assert effect.state in ("outcome_unknown", "manual_review")
+    assert effect.quarantined_at is not None
+    assert Session.objects.get(pk=effect.session_id).interruption == "effect_outcome_unknown"
