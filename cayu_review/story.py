@@ -161,6 +161,8 @@ EVENTS = {
     "tool.call.completed": "{tool}: done",
     "tool.call.failed": "{tool}: failed",
     "tool.call.cancelled": "{tool} withdrawn before it was sent",
+    "tool.effect.quarantined": "{tool} is uncertain: the database was restored from a backup",
+    "session.quarantined": "{by_name} stopped it: the database was restored from a backup",
     "tool.call.paused": "{tool} held back, dispatch is paused: {reason}",
     "tool.call.worker_lost": "A worker was lost while {tool} ran",
     "tool.effect.outcome_unknown": "Outcome of {tool} unknown",

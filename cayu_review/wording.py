@@ -230,6 +230,8 @@ def approval_words(approval: Approval, now: datetime) -> Words:
         case "expired":
             ended = f"Approved by {by}, but not dispatched in time" if by else "Nobody decided in time"
             return Words(f"{ended}. Nothing was sent.", "bad")
+        case "void" if approval.call_id and getattr(getattr(approval.call, "effect", None), "quarantined_at", None):
+            return Words("No longer valid: a backup was restored. What was sent since is to be found out.", "bad")
         case "void":
             return Words("No longer valid. Nothing was sent.", "bad")
         case _:

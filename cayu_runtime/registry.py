@@ -52,6 +52,11 @@ def find_agent(name: str) -> Agent | None:
     return agents().get(name)
 
 
+def slowest_tool() -> float:
+    """The longest time, in seconds, that any registered tool may take."""
+    return max((tool.spec.timeout for agent in agents().values() for tool in agent.tools), default=0.0)
+
+
 def register_for_test(*extra: Agent) -> None:
     """Add agents to the registry of this process. Tests only; a deployment declares agents in `agents.py`."""
     agents().update({agent.name: agent for agent in extra})

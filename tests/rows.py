@@ -33,6 +33,7 @@ from cayu_runtime.models import (
     IdempotencyKey,
     Message,
     Proposal,
+    Quarantine,
     Question,
     Session,
     Tenant,
@@ -332,6 +333,16 @@ def pause(*, save: bool = True, **values: Any) -> DispatchPause:
     return _built(DispatchPause, save, {**defaults, **values})
 
 
+def quarantine(*, save: bool = True, **values: Any) -> Quarantine:
+    if "tenant" not in values:
+        values["tenant"] = tenant()
+    defaults = {
+        "reason": "The backup of yesterday was restored.", "started_by": "user:bob", "started_by_name": "bob",
+        "started_at": NOW,
+    }  # fmt: skip
+    return _built(Quarantine, save, {**defaults, **values})
+
+
 def idempotency_key(*, save: bool = True, **values: Any) -> IdempotencyKey:
     of = _session_of(values)
     defaults = {
@@ -380,5 +391,6 @@ MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Message: message,
     IdempotencyKey: idempotency_key,
     DispatchPause: pause,
+    Quarantine: quarantine,
     Worker: worker,
 }

@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from ..admin_site import AuditSite
-from ..models import AuditEntry, DispatchPause, IdempotencyKey, Tenant, Worker
+from ..models import AuditEntry, DispatchPause, IdempotencyKey, Quarantine, Tenant, Worker
 from .listing import Within
 from .reading import AuditAdmin
 
@@ -36,7 +36,17 @@ class DispatchPauseAdmin(AuditAdmin):
     about = (
         "What is not dispatched at present. A pause without a tenant holds for all of them; resuming removes the row."
     )
-    list_display = ("id", "tenant", "tool", "agent", "reason", "created_by", "created_at")
+    list_display = ("id", "tenant", "tool", "agent", "quarantine", "reason", "created_by", "created_at")
+    within = {"tenant": Within(Tenant, lambda tenant: Q(tenant=tenant) | Q(tenant=None))}
+
+    def belongs(self, tenant: Tenant) -> Q:
+        return Q(tenant=tenant) | Q(tenant=None)
+
+
+@admin.register(Quarantine)
+class QuarantineAdmin(AuditAdmin):
+    about = "What was done after a backup had been restored, by whom, and who opened dispatch again."
+    list_display = ("id", "tenant", "reason", "started_by", "started_at", "taken_at", "released_by", "released_at")
     within = {"tenant": Within(Tenant, lambda tenant: Q(tenant=tenant) | Q(tenant=None))}
 
     def belongs(self, tenant: Tenant) -> Q:

@@ -354,7 +354,7 @@ def receipt_of(
 ) -> Receipt:
     return Receipt(
         operation_id=effect.operation_id,
-        dispatch_id=str(effect.dispatch_id),
+        dispatch_id=str(effect.dispatch_id or ""),
         outcome="completed" if result["status"] == "completed" else "rejected",
         source=source,
         digest=canonical.digest(result).hex(),

@@ -126,5 +126,8 @@ def block_call(
 
 
 def abandon_effect(change: Change, effect: EffectRecord) -> None:
-    """Close an effect that will not be dispatched (again): `abandoned` if it never was, else `rejected`."""
-    change.move(effect, "rejected" if effect.dispatches else "abandoned")
+    """Close an effect that will not be dispatched (again): `abandoned` if it never was, else `rejected`.
+
+    Of one that was quarantined, evidence has said that it was not done; that it was never sent, nobody knows.
+    """
+    change.move(effect, "rejected" if effect.dispatches or effect.quarantined_at else "abandoned")

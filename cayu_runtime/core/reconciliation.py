@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from ..contracts import Actor, Finding, Observation, ToolResult
 from ..errors import Conflict, EffectConflict, NotFound, StaleRevision, Unfinished
 from ..models import Approval, Attempt, EffectRecord, ToolCall
-from . import attachments, canonical, ids, results
+from . import attachments, canonical, ids, results, reviewed
 from .dispatch import close_call, close_effect, receipt_of, result_of
 from .endings import OpenRound
 from .perform import Done, NotDone
@@ -116,7 +116,7 @@ def admit(session: UUID, tenant: UUID, request: Request, actor: Actor) -> Admitt
             call=effect.call,
             effect=str(effect.id),
             attempt=str(attempt.id),
-            dispatch=str(effect.dispatch_id),
+            dispatch=str(effect.dispatch_id) if effect.dispatch_id else None,
             kind=request.kind,
             request=digest.hex(),
             revision=effect.revision,
@@ -145,10 +145,20 @@ def supersede(change: Change, effect: EffectRecord, call: ToolCall, successor: b
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Who may have carried the operation out. `gone`: they are known to be. `slowest`: the longest that any tool takes,
+    which bounds a dispatch that a restored backup knows nothing of.
+    """
+
+    gone: bool
+    slowest: timedelta
+
+
 def select(
-    session: UUID, admitted: Admitted, observation: Observation, *, gone: bool, verified_later: bool
+    session: UUID, admitted: Admitted, observation: Observation, executor: Executor, *, verified_later: bool
 ) -> Reconciled:
-    """Write what the adapter said, if its attempt still is the admitted one. `gone`: who executed it is known to be.
+    """Write what the adapter said, if its attempt still is the admitted one.
 
     Raises Conflict when something newer took its place; the answer is then dropped.
     """
@@ -160,7 +170,7 @@ def select(
         work = load_round(change.session.id)
         call = next((c for c in work.calls if c.id == effect.call_id), None) if work else None
         call = call or effect.call
-        finding = _effective(change, effect, observation, gone=gone)
+        finding = _effective(change, effect, observation, executor)
         evidence = _evidence(observation, finding)
         if finding in (Finding.CONFIRMED_DONE, Finding.CONFIRMED_REFUSED):
             _settle(change, work, call, effect, attempt, observation, verified_later=verified_later)
@@ -175,12 +185,23 @@ def select(
     return Reconciled(effect, attempt, finding.value, observation.message)
 
 
-def _effective(change: Change, effect: EffectRecord, observation: Observation, *, gone: bool) -> Finding:
+def _effective(change: Change, effect: EffectRecord, observation: Observation, executor: Executor) -> Finding:
     """An absence counts only if the earlier dispatch can no longer arrive (DESIGN §4); else it is an observation."""
     if observation.finding is not Finding.ABSENT or observation.barred:
         return observation.finding
-    over = effect.deadline is not None and change.now > effect.deadline + GRACE
-    return Finding.ABSENT if over and gone else Finding.NOT_FOUND
+    last = last_arrival(effect, executor.slowest)
+    return Finding.ABSENT if last is not None and change.now > last and executor.gone else Finding.NOT_FOUND
+
+
+def last_arrival(effect: EffectRecord, slowest: timedelta) -> datetime | None:
+    """After this moment no dispatch of the effect arrives any more, if its executor is gone.
+
+    A quarantined one may have been dispatched until then without a trace: its end is counted from there.
+    """
+    ends = [effect.deadline] if effect.deadline else []
+    if effect.quarantined_at is not None:
+        ends.append(effect.quarantined_at + slowest)
+    return max(ends) + GRACE if ends else None
 
 
 def _settle(
@@ -195,6 +216,7 @@ def _settle(
 ) -> None:
     """A definite answer: receipt and terminal result in one transaction."""
     done = observation.finding is Finding.CONFIRMED_DONE
+    reviewed.use(change, call)  # by the dispatch that this is about, if a restored backup knows nothing of it
     result = observation.result or ToolResult(content=observation.message, is_error=True)
     kept, attached = attachments.bound(result, {}, key=effect.idempotency_key)
     outcome = Done(kept, attached, verified_later=verified_later) if done else NotDone(kept, attached)
@@ -225,16 +247,18 @@ def _offer_retry(
     """It did not happen and can't any more: a fresh approval may allow one more dispatch of the same operation."""
     changes: dict[str, Any] = {}
     if observation.barred:
-        changes["idempotency_key"] = ids.new_key()  # the downstream will never accept the old one
+        # the downstream will never accept the old one
+        changes["idempotency_key"] = ids.key_after(effect.idempotency_key)
     change.move(attempt, "selected", evidence={**evidence, "new_key": bool(changes)})
     if work is None or call.state != "outcome_unknown":
         change.move(effect, "rejected", **changes)
         return
     change.move(effect, "safe_to_retry", **changes)
     change.move(call, "awaiting_approval", reason="safe_to_retry")
-    change.move(work.round, "waiting")
+    if work.round.state == "executing":  # after a quarantine several calls of a round may come here
+        change.move(work.round, "waiting")
     before = Approval.objects.filter(call=call).order_by("-version").first()
-    approval = _approval_again(change, call, before)
+    approval = _approval_again(change, call, effect, before)
     change.add(approval)
     work.approvals[call.id] = approval
     change.event(
@@ -256,7 +280,7 @@ def _offer_retry(
     )
 
 
-def _approval_again(change: Change, call: ToolCall, before: Approval | None) -> Approval:
+def _approval_again(change: Change, call: ToolCall, effect: EffectRecord, before: Approval | None) -> Approval:
     session = change.session
     length = before.expires_at - before.created_at if before else RETRY_DAYS
     approval = Approval(
@@ -272,7 +296,7 @@ def _approval_again(change: Change, call: ToolCall, before: Approval | None) -> 
         verb=call.verb,
         target=call.target,
         effect_class=call.effect_class,
-        policy_reason="An earlier dispatch is proved not to have happened. Approving sends it once more.",
+        policy_reason=_again(effect),
         requester=session.requester,
         requester_name=session.requester_name,
         four_eyes=before.four_eyes if before else True,
@@ -282,6 +306,12 @@ def _approval_again(change: Change, call: ToolCall, before: Approval | None) -> 
     )
     approval.call = call
     return approval
+
+
+def _again(effect: EffectRecord) -> str:
+    if effect.dispatches:
+        return "An earlier dispatch is proved not to have happened. Approving sends it once more."
+    return "The database was restored from a backup. It is proved that this was not done since. Approving sends it."
 
 
 def _keep(

@@ -11,6 +11,7 @@ from .idempotency import IdempotencyKey
 from .message import Message
 from .pause import DispatchPause
 from .proposal import Proposal
+from .quarantine import Quarantine
 from .question import Question
 from .round import ToolRound
 from .session import Session
@@ -29,6 +30,7 @@ __all__ = [
     "IdempotencyKey",
     "Message",
     "Proposal",
+    "Quarantine",
     "Question",
     "Session",
     "Tenant",

@@ -7,7 +7,7 @@ from ..contracts import ToolEffect
 from ..core.ids import new_id
 from ..core.states import APPROVAL
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in
+from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -62,6 +62,7 @@ class Approval(models.Model):
             ),
             models.CheckConstraint(condition=Q(expires_at__gt=models.F("created_at")), name="approval_has_time"),
             models.CheckConstraint(condition=Q(version__gte=1), name="approval_version_positive"),
+            whole_digests("approval", "intent_digest"),
             models.UniqueConstraint(fields=("call", "version"), name="approval_version_unique"),
             models.UniqueConstraint(
                 fields=("call",), name="approval_one_live", condition=Q(state__in=("pending", "approved"))
@@ -104,6 +105,7 @@ class Decision(models.Model):
     class Meta:
         constraints = (
             one_of("decision", "verdict", VERDICTS),
+            whole_digests("decision", "digest"),
             models.UniqueConstraint(fields=("approval", "actor", "verdict"), name="decision_once_per_person"),
         )
 

@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..core.ids import new_id
 from .call import ToolCall
 from .effect import EffectRecord
-from .fields import BytesField, DigestField, one_of
+from .fields import BytesField, DigestField, one_of, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -39,6 +39,7 @@ class Attachment(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("call", "position"), name="attachment_position_unique"),
             one_of("attachment", "kind", KINDS),
+            whole_digests("attachment", "sha256"),
             models.CheckConstraint(condition=Q(size__gte=0, position__gte=0), name="attachment_numbers_sane"),
         )
 

@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..core.ids import new_id
 from ..core.states import ATTEMPT
 from .effect import EffectRecord
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in
+from .fields import DigestField, JSONTextField, one_of, set_exactly_in, whole_digests
 from .tenant import Tenant
 
 KINDS = ("dispatch", "lookup", "receipt", "late_outcome")
@@ -34,6 +34,7 @@ class Attempt(models.Model):
     class Meta:
         constraints = (
             one_of("attempt", "kind", KINDS),
+            whole_digests("attempt", "request_digest"),
             one_of("attempt", "state", ATTEMPT.names),
             set_exactly_in("attempt", "closed_at", "state", ("selected", "superseded")),
             models.UniqueConstraint(fields=("effect",), name="attempt_one_admitted", condition=Q(state="admitted")),

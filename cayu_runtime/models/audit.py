@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from .fields import DigestField, JSONTextField
+from .fields import DigestField, JSONTextField, whole_digests
 from .tenant import Tenant
 
 
@@ -23,6 +23,7 @@ class AuditEntry(models.Model):
         verbose_name_plural = "audit entries"
         constraints = (
             models.UniqueConstraint(fields=("tenant", "seq"), name="audit_seq_unique"),
+            whole_digests("audit", "hash"),
             models.CheckConstraint(condition=Q(seq__gte=1), name="audit_seq_positive"),
         )
 

@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..contracts import PolicyDecision, ToolEffect
 from ..core.ids import new_id
 from ..core.states import BLOCKED_REASONS, CALL, CLOSED_CALL, OPEN_CALL
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in
+from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in, whole_digests
 from .round import ToolRound
 from .session import Session
 from .tenant import Tenant
@@ -70,6 +70,7 @@ class ToolCall(models.Model):
                 condition=Q(proposal__isnull=False, state__in=OPEN_CALL),
             ),
             one_of("call", "state", CALL.names),
+            whole_digests("call", "schema_digest", "action_digest", "intent_digest", "policy_digest"),
             one_of("call", "effect_class", tuple(e.value for e in ToolEffect)),
             one_of("call", "decision", tuple(d.value for d in PolicyDecision)),
             set_exactly_in("call", "result", "state", CLOSED_CALL),

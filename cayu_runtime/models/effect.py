@@ -7,7 +7,7 @@ from ..contracts import ToolEffect
 from ..core.ids import new_id
 from ..core.states import CLOSED_EFFECT, EFFECT
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, not_set_in, one_of, set_exactly_in, set_whenever_in
+from .fields import DigestField, JSONTextField, not_set_in, one_of, set_exactly_in, set_whenever_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -20,6 +20,7 @@ class EffectRecord(models.Model):
 
     `dispatch_id` is written before the tool runs and names the latest dispatch. `receipt` is terminal evidence;
     `verification` a fresh read of the downstream state, never the receipt itself. `revision` grows with each change.
+    `quarantined_at`: the row came from a backup, and a dispatch since then may be missing in it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -58,6 +59,7 @@ class EffectRecord(models.Model):
             models.UniqueConstraint(fields=("tenant", "operation_id"), name="effect_operation_unique_in_tenant"),
             models.UniqueConstraint(fields=("dispatch_id",), name="effect_dispatch_unique"),
             one_of("effect", "state", EFFECT.names),
+            whole_digests("effect", "action_digest", "intent_digest", "receipt_digest"),
             one_of("effect", "effect_class", CLASSES),
             set_exactly_in("effect", "closed_at", "state", CLOSED_EFFECT),
             set_whenever_in("effect", "receipt", "state", ("receipted", "completed")),
@@ -65,12 +67,15 @@ class EffectRecord(models.Model):
             set_whenever_in("effect", "dispatch_id", "state", ("intent_recorded",)),
             not_set_in("effect", "dispatch_id", "state", ("proposed", "abandoned")),
             set_whenever_in("effect", "unknown_since", "state", ("outcome_unknown", "manual_review")),
+            # only a restored backup explains an effect that has come so far without a dispatch that is on record
             models.CheckConstraint(
-                condition=~Q(state__in=("outcome_unknown", "receipted"))
+                condition=Q(state__in=("proposed", "authorized", "abandoned"))
                 | Q(dispatch_id__isnull=False)
                 | Q(quarantined_at__isnull=False),
                 name="effect_unknown_was_dispatched",
             ),
+            # what may have been dispatched after the backup was not "never dispatched"
+            not_set_in("effect", "quarantined_at", "state", ("proposed", "abandoned")),
             models.CheckConstraint(
                 condition=(
                     Q(
@@ -113,6 +118,12 @@ class EffectRecord(models.Model):
             # T1: is an equal action still open?
             models.Index(
                 fields=("tenant", "action_digest"), name="effect_open_action", condition=~Q(state__in=CLOSED_EFFECT)
+            ),
+            # quarantined ones that nobody knows the outcome of: what keeps dispatch closed
+            models.Index(
+                fields=("tenant", "id"),
+                name="effect_quarantined",
+                condition=Q(state__in=("outcome_unknown", "manual_review"), quarantined_at__isnull=False),
             ),
             models.Index(fields=("linked_to",), name="effect_linked", condition=Q(linked_to__isnull=False)),
         )

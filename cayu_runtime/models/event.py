@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from .fields import DigestField, JSONTextField
+from .fields import DigestField, JSONTextField, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -27,6 +27,7 @@ class Event(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("session", "seq"), name="event_seq_unique"),
+            whole_digests("event", "hash"),
             models.CheckConstraint(condition=Q(seq__gte=1), name="event_seq_positive"),
         )
 

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
+from django.db.models.functions import Length
+from django.db.models.lookups import Exact
 
 if TYPE_CHECKING:
     TextField = models.TextField[Any, Any]
@@ -70,3 +72,11 @@ def set_whenever_in(model: str, column: str, field: str, values: tuple[str, ...]
 def not_set_in(model: str, column: str, field: str, values: tuple[str, ...]) -> models.CheckConstraint:
     condition = ~models.Q(**{f"{field}__in": values}) | models.Q(**{f"{column}__isnull": True})
     return models.CheckConstraint(condition=condition, name=f"{model}_{column}_absent")
+
+
+def whole_digests(model: str, *columns: str) -> models.CheckConstraint:
+    """Each of these columns has the 32 bytes of a SHA-256, or is null where it may be."""
+    condition = models.Q()
+    for column in columns:
+        condition &= models.Q(Exact(Length(column), 32))
+    return models.CheckConstraint(condition=condition, name=f"{model}_digests_whole")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models
 
 from ..core.ids import new_id
-from .fields import DigestField
+from .fields import DigestField, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -28,6 +28,7 @@ class IdempotencyKey(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("tenant", "owner", "key"), name="idempotency_key_once"),
+            whole_digests("idempotency", "request_digest"),
             models.CheckConstraint(
                 condition=models.Q(expires_at__gt=models.F("created_at"), position__gte=0), name="idempotency_is_sane"
             ),

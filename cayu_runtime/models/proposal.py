@@ -7,7 +7,7 @@ from django.db.models.lookups import LessThanOrEqual
 from ..core.ids import new_id
 from ..core.states import PROPOSAL
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in
+from .fields import DigestField, JSONTextField, one_of, set_exactly_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -42,6 +42,7 @@ class Proposal(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("tenant", "action_id"), name="proposal_action_unique_in_tenant"),
             one_of("proposal", "state", PROPOSAL.names),
+            whole_digests("proposal", "fields_digest"),
             set_exactly_in("proposal", "closed_at", "state", PROPOSAL.final),
             set_exactly_in("proposal", "used_by", "state", ("used",)),
             models.CheckConstraint(condition=models.Q(expires_at__gt=models.F("created_at")), name="proposal_has_time"),

@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..core.ids import new_id
 from ..core.states import QUESTION
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in
+from .fields import DigestField, JSONTextField, one_of, set_exactly_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -39,6 +39,7 @@ class Question(models.Model):
     class Meta:
         constraints = (
             one_of("question", "state", QUESTION.names),
+            whole_digests("question", "digest"),
             set_exactly_in("question", "closed_at", "state", QUESTION.final),
             set_exactly_in("question", "answer", "state", ("answered",)),
             models.CheckConstraint(

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from ..core.ids import new_id
 from ..core.states import INTERRUPTIONS, LEASED, SESSION, STOPPED_BY
-from .fields import DigestField, one_of, set_exactly_in
+from .fields import DigestField, one_of, set_exactly_in, whole_digests
 from .tenant import Tenant
 
 
@@ -50,6 +50,7 @@ class Session(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("tenant", "session_id"), name="session_id_unique_in_tenant"),
             one_of("session", "state", SESSION.names),
+            whole_digests("session", "last_hash"),
             models.CheckConstraint(
                 condition=Q(interruption__isnull=True) | Q(interruption__in=INTERRUPTIONS),
                 name="session_interruption_known",
@@ -78,6 +79,10 @@ class Session(models.Model):
             models.Index(fields=("runnable_at",), name="session_runnable", condition=Q(state="pending")),
             # the sweep: sessions whose lease is dead
             models.Index(fields=("lease_until",), name="session_leased", condition=Q(state__in=LEASED)),
+            # what a limit, a lost worker or model, or an operator stopped, longest first
+            models.Index(
+                fields=("tenant", "updated_at"), name="session_stopped", condition=Q(stopped_by__isnull=False)
+            ),
             # the session list, newest first
             models.Index(fields=("tenant", "-created_at", "-id"), name="session_newest"),
         )

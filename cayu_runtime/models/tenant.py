@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.db import models
 
 from ..core.ids import new_id
-from .fields import DigestField
+from .fields import DigestField, whole_digests
 
 
 class Tenant(models.Model):
@@ -15,6 +15,9 @@ class Tenant(models.Model):
     created_at = models.DateTimeField()
     audit_seq = models.BigIntegerField(default=0)
     audit_hash = DigestField(max_length=32, default=bytes(32))
+
+    class Meta:
+        constraints = (whole_digests("tenant", "audit_hash"),)
 
     def __str__(self) -> str:
         return self.name

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from ..core.states import CLOSED_EFFECT
+from ..core.states import CLOSED_EFFECT, LEASED
 from ..models import Attempt, EffectRecord, Session, Tenant, ToolCall
 
 PAGE = 50
@@ -47,6 +47,18 @@ def effect_of_call(tenant: Tenant, call_id: uuid.UUID) -> EffectRecord | None:
 
 def attempts_of(effect: EffectRecord) -> list[Attempt]:
     return list(Attempt.objects.filter(effect=effect).order_by("admitted_at", "id"))
+
+
+def unfinished_lookups(tenant: Tenant, before: datetime, limit: int = PAGE) -> list[Attempt]:
+    """Lookups and receipts that were admitted before this moment and never got an answer; oldest first."""
+    rows = Attempt.objects.filter(tenant=tenant, state="admitted", admitted_at__lt=before).exclude(kind="dispatch")
+    return list(rows.select_related("effect").order_by("admitted_at")[:limit])
+
+
+def unverified(tenant: Tenant, limit: int = PAGE) -> list[EffectRecord]:
+    """Effects whose receipt is held, on which no verifier has spoken, and whose session nobody holds."""
+    rows = EffectRecord.objects.filter(~Q(state__in=CLOSED_EFFECT), tenant=tenant, state="receipted")
+    return list(rows.exclude(session__state__in=LEASED).select_related("session").order_by("id")[:limit])
 
 
 def unsettled_equals(call: ToolCall) -> list[EffectRecord]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Prefetch, Q
 
+from ..core.states import LEASED
 from ..models import (
     Approval,
     Attempt,
@@ -98,6 +99,37 @@ def matters_of(session: Session) -> list[Approval] | list[EffectRecord] | list[Q
             )
         case _:
             return []
+
+
+def stopped_sessions(tenant: Tenant, limit: int = PAGE) -> list[Session]:
+    """Sessions that something stopped, and that go on when it is lifted; longest first."""
+    rows = Session.objects.filter(tenant=tenant, stopped_by__isnull=False).exclude(state__in=("completed", "failed"))
+    return list(rows.order_by("updated_at")[:limit])
+
+
+def stalled_sessions(tenant: Tenant, limit: int = PAGE) -> list[Session]:
+    """Sessions whose worker was lost, and which another one has taken over or is to take over."""
+    return list(Session.objects.filter(tenant=tenant, state__in=LEASED, stalls__gt=0).order_by("lease_until")[:limit])
+
+
+def backing_off(tenant: Tenant, limit: int = PAGE) -> list[Session]:
+    """Sessions whose model gave no answer, and is to be tried again; the next one first."""
+    rows = Session.objects.filter(tenant=tenant, state="pending", model_failures__gt=0)
+    return list(rows.order_by("runnable_at")[:limit])
+
+
+def agents_in_use(tenant: Tenant, limit: int = 1000) -> dict[str, set[str]]:
+    """Agents whose sessions run or wait for somebody, with the tools that are waited for; each list up to a limit."""
+    found: dict[str, set[str]] = {}
+    pending = Session.objects.filter(tenant=tenant, state="pending").values_list("agent", flat=True)[:limit]
+    for agent in pending:
+        found.setdefault(agent, set())
+    approvals = Approval.objects.filter(tenant=tenant, state="pending").values_list("agent", "tool")[:limit]
+    effects = EffectRecord.objects.filter(tenant=tenant, state__in=UNCERTAIN).values_list("session__agent", "tool")
+    questions = Question.objects.filter(tenant=tenant, state="pending").values_list("agent", "call__tool")[:limit]
+    for agent, tool in (*approvals, *effects[:limit], *questions):
+        found.setdefault(agent, set()).add(tool)
+    return found
 
 
 def has_open_round(session: Session) -> bool:

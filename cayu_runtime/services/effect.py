@@ -3,17 +3,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from .. import authority, registry
 from ..contracts import Actor, Agent, Finding, Reconciler
 from ..contracts.reconciler import MAX_RECEIPT
 from ..core import adapters, canonical, receipted, reconciliation
-from ..core.reconciliation import Admitted, Reconciled, Request
+from ..core.reconciliation import Admitted, Executor, Reconciled, Request
 from ..core.results import visible
 from ..errors import EffectConflict, InvalidRequest, NotFound
 from ..models import EffectRecord, Tenant
-from ..selectors.worker import is_known_to_be_gone
+from ..selectors.worker import is_known_to_be_gone, lived_through
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
         effect.session_id,
         admitted,
         observation,
-        gone=effect.dispatched_at is not None and is_known_to_be_gone(effect.dispatched_by, effect.dispatched_at),
+        executor_of(effect),
         verified_later=tool is not None and tool.verifier is not None,
     )
     if outcome.finding == Finding.CONFLICT:
@@ -108,6 +109,19 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
     if outcome.effect.state == "receipted":
         _verified(agent, outcome.effect)
     return outcome
+
+
+def executor_of(effect: EffectRecord) -> Executor:
+    """Who may have carried this effect out. After a restored backup that is anybody who worked before the quarantine:
+    their rows may be missing, or say nothing of their end, so what counts is that nobody of them is heard any more.
+    """
+    sent, quarantined = effect.dispatched_at, effect.quarantined_at
+    if quarantined is not None and (sent is None or sent <= quarantined):
+        gone = not lived_through(quarantined)
+    else:
+        gone = sent is not None and is_known_to_be_gone(effect.dispatched_by, sent)
+        gone = gone and (quarantined is None or not lived_through(quarantined))
+    return Executor(gone, timedelta(seconds=registry.slowest_tool()))
 
 
 def _verified(agent: Agent | None, effect: EffectRecord) -> EffectRecord:

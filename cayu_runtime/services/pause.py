@@ -43,9 +43,17 @@ def pause_dispatch(
 def resume_dispatch(actor: Actor, *, tenant: Tenant | None = None, tool: str = "", agent: str = "") -> int:
     """Lift exactly this pause, and wake what it held back. Returns how many calls were waiting for it."""
     authority.require(actor, "pause_dispatch", tenant)
-    lifted, _ = DispatchPause.objects.filter(tenant=tenant, tool=tool, agent=agent).delete()
+    named = DispatchPause.objects.filter(tenant=tenant, tool=tool, agent=agent)
+    lifted, _ = named.filter(quarantine=None).delete()
+    if not lifted and named.exists():
+        raise Conflict("This is no pause but a quarantine after a restored backup. `recovery release` opens it.")
     if not lifted:
         raise NotFound("There is no such pause. `dispatch status` lists those that stand.")
+    return wake_held(tenant)
+
+
+def wake_held(tenant: Tenant | None) -> int:
+    """Wake what a pause of this tenant (None: of all) held back; another pause may hold it again."""
     held = Q(state__in=("prepared", "dispatched"), reason="dispatch_paused", session__state="pending")
     if tenant is not None:
         held &= Q(tenant=tenant)

@@ -11,12 +11,12 @@ from django.db.models import BinaryField, JSONField
 
 from cayu_runtime.core import states
 from cayu_runtime.core.transitions import CLOSED_AT, MACHINES
-from cayu_runtime.models import DispatchPause, Tenant, Worker
+from cayu_runtime.models import DispatchPause, Quarantine, Tenant, Worker
 from cayu_runtime.models.fields import BytesField, JSONTextField
 from tests import rows
 
 MODELS = list(apps.get_app_config("cayu_runtime").get_models())
-EVERYWHERE = (DispatchPause, Worker)  # of the whole deployment, the first one if it has no tenant
+EVERYWHERE = (DispatchPause, Quarantine, Worker)  # of the whole deployment, the first two if they have no tenant
 OWNED = [model for model in MODELS if model is not Tenant and model not in EVERYWHERE]
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)

@@ -237,7 +237,10 @@ lies(
 lies(
     "effect_unknown_was_dispatched",
     ("unknown, though it never began", effect("outcome_unknown"), NO_DISPATCH),
-    ("receipted, though it never began", effect("receipted"), NO_DISPATCH),
+    *(
+        (f"{state}, though it never began", effect(state), NO_DISPATCH)
+        for state in ("receipted", "manual_review", "safe_to_retry", "completed", "rejected")
+    ),
 )
 lies(
     "effect_dispatch_is_whole",

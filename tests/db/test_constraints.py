@@ -19,7 +19,7 @@ from cayu_runtime.core.transitions import MACHINES
 from cayu_runtime.models import Approval, EffectRecord
 from tests import rows
 from tests.db.lies import Lie
-from tests.db.proposal_lies import LIES
+from tests.db.quarantine_lies import LIES
 
 pytestmark = pytest.mark.django_db
 

@@ -16,6 +16,7 @@ from cayu_runtime.models import (
     IdempotencyKey,
     Message,
     Proposal,
+    Quarantine,
     Question,
     Session,
     Tenant,
@@ -49,6 +50,7 @@ def one_of_each(tenant: Tenant) -> Rows:
         Event: rows.event(session=session),
         AuditEntry: rows.audit_entry(tenant=tenant),
         DispatchPause: rows.pause(tenant=tenant),
+        Quarantine: rows.quarantine(tenant=tenant),
         IdempotencyKey: rows.idempotency_key(tenant=tenant, session=session),
     }
 
