@@ -28,6 +28,10 @@ NO_ROLE = Refusal(
 NOT_APPROVER = Refusal(
     "not_permitted", "Deciding needs the role approver, which you do not have here. Ask an administrator for it."
 )
+NOT_RECONCILER = Refusal(
+    "not_permitted",
+    "This needs the role reconciler or approver, which you do not have here. Ask an administrator for it.",
+)
 ONLY_PEOPLE = Refusal("not_permitted", "Only a person can decide. Agents and their tokens never can.")
 
 NOT_STARTER = Refusal(
@@ -161,13 +165,15 @@ def may_decide(actor: Actor, approval: Approval) -> Answer:
 
 
 def may_settle(actor: Actor, row: EffectRecord | Session) -> Answer:
-    """To bring evidence for an uncertain effect, or to give a session up: an approver. Tokens never can."""
+    """To bring evidence for an uncertain effect, to repair a session or give it up: a reconciler, or an approver.
+    Tokens never can.
+    """
     if actor.source == "api" or not actor.subject.startswith(PERSON):
         return ONLY_PEOPLE
     roles = _roles_in(actor, row.tenant_id)
     if not roles:
         return NO_ROLE
-    return Permit() if "approver" in roles else NOT_APPROVER
+    return Permit() if roles & {"approver", "reconciler"} else NOT_RECONCILER
 
 
 def may_answer(actor: Actor, question: Question) -> Answer:

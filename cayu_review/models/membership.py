@@ -6,14 +6,15 @@ from django.db.models.functions import Now
 
 from cayu_runtime.models import Tenant
 
-ROLES = ("viewer", "approver", "auditor", "administrator")
+ROLES = ("viewer", "approver", "reconciler", "auditor", "administrator")
 
 
 class Membership(models.Model):
     """One role of one person in one tenant.
 
-    `viewer` reads and starts sessions; `approver` also decides; `auditor` reads every row in the admin;
-    `administrator` manages the people of the tenant there. Each of the four reads the pages.
+    `viewer` reads and starts sessions; `approver` also decides, and reconciles; `reconciler` brings evidence for
+    uncertain effects, and repairs and gives up sessions; `auditor` reads every row in the admin; `administrator`
+    manages the people of the tenant there. Each of the five reads the pages.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, db_index=False, related_name="memberships")

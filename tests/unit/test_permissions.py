@@ -8,7 +8,7 @@ import pytest
 from cayu_review import permissions
 from cayu_review.permissions import MembershipAuthority
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, Question, Session, Tenant
+from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
 
 NORTH, SOUTH = uuid.UUID(int=1), uuid.UUID(int=2)
 HELD = {
@@ -17,6 +17,7 @@ HELD = {
     (SOUTH, "user:3"): {"viewer", "approver"},
     (NORTH, "user:4"): {"auditor"},
     (NORTH, "user:5"): {"administrator"},
+    (NORTH, "user:6"): {"reconciler"},
 }
 ROOT = "user:7"
 
@@ -195,3 +196,20 @@ def test_who_asked_for_the_session_answers_its_questions() -> None:
     assert may(actor("token:abc", source="api"), "answer", question("token:abc")) == "not_permitted"
     assert may(actor("user:7"), "answer", question("user:7")) == "not_permitted", "their role was taken away"
     assert may(actor("user:1", tenant=SOUTH), "answer", question("user:1")) == "not_permitted"
+
+
+@pytest.mark.parametrize("subject, answer", [
+    ("user:1", "not_permitted"), ("user:2", "permitted"), ("user:3", "not_permitted"), ("user:4", "not_permitted"),
+    ("user:5", "not_permitted"), ("user:6", "permitted"),
+])  # fmt: skip
+def test_reconcilers_and_approvers_settle_what_is_uncertain(subject: str, answer: str) -> None:
+    assert may(actor(subject), "reconcile", EffectRecord(tenant_id=NORTH)) == answer
+    assert may(actor(subject), "abandon_session", Session(tenant_id=NORTH)) == answer
+    assert may(actor(subject, source="api"), "reconcile", EffectRecord(tenant_id=NORTH)) == "not_permitted"
+
+
+def test_a_reconciler_decides_and_starts_nothing() -> None:
+    assert may(actor("user:6"), "decide", approval()) == "not_permitted"
+    assert may(actor("user:6"), "revoke", approval()) == "not_permitted"
+    assert may(actor("user:6"), "start_session", Tenant(id=NORTH)) == "not_permitted"
+    assert may(actor("user:6"), "view", Tenant(id=NORTH)) == "permitted"
