@@ -187,7 +187,10 @@ def _said(outcome: Outcome) -> str:
 
 REFUNDS = Agent(
     name="refunds",
-    description="Refunds an order after a person approved it.",
+    description=(
+        "Refunds an order after a person approved it. End with “and lose the answer” or “and lose the request” to see "
+        "what becomes of a refund that nobody knows the outcome of."
+    ),
     model=refunds,
     instructions="Refund orders as the person asks, and say truthfully what happened.",
     tools=(RefundOrder(), AskUser()),

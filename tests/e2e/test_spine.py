@@ -42,11 +42,11 @@ class Person:
         self.page.wait_for_url("**/sessions/*/")
         return str(self.page.url)
 
-    def opens(self, what: str) -> None:
+    def opens(self, what: str, where: str = "/") -> None:
         """Wait until it stands in the queue, and open it."""
         link = self.page.get_by_role("link", name=what, exact=True)
         for _ in range(60):
-            self.page.goto(f"{self.up.web}/")
+            self.page.goto(f"{self.up.web}{where}")
             if link.count():
                 link.click()
                 self.page.get_by_role("heading", name=what, level=1).wait_for()
@@ -65,6 +65,10 @@ class Person:
         self.page.get_by_label("Reason").fill(reason)
         self.page.get_by_role("button", name="Deny").click()
         self.page.get_by_text("Denied.", exact=False).wait_for()
+
+    def looks_up(self, why: str) -> None:
+        self.page.get_by_label("Why do you ask?").fill(why)
+        self.page.get_by_role("button", name="Look up now").click()
 
     def sees(self, address: str, text: str) -> None:
         self.page.goto(address)
@@ -118,14 +122,35 @@ def test_a_refund_is_typed_approved_and_booked_once_and_another_is_denied(
     requester.sees(second, "The parcel arrived in time.")
     assert refunds(up) == [("1042", "25.50")]
 
-    third = requester.asks("refund order 8 4.00 because broken and lose the answer")
+
+def test_what_became_of_a_refund_is_looked_up_and_one_that_never_came_is_approved_once_more(
+    start_up: Callable[[], Up], people: Callable[[Up], tuple[Person, Person]]
+) -> None:  # C1, C9
+    up = start_up().until_ready()
+    requester, approver = people(up)
+
+    # The ledger books it and drops the connection: it is looked up, and the session goes on to its end.
+    answer = requester.asks("refund order 7 10 and lose the answer")
+    approver.approves("Refund order 7")
+    requester.sees(answer, "Outcome unknown")
+    approver.opens("Refund order 7", where="/reconcile/")
+    assert (refunds(up), requests(up)) == ([("7", "10.00")], [("7",)])
+    approver.looks_up("the customer called")
+    approver.page.get_by_text("The receiving system confirms that it was done.").wait_for()
+    requester.sees(answer, "Order 7: 10.00 was refunded")
+    assert (refunds(up), requests(up)) == ([("7", "10.00")], [("7",)])
+
+    # The request is lost: the ledger says no and bars the key, and a fresh approval sends it once more.
+    request = requester.asks("refund order 8 10 and lose the request")
     approver.approves("Refund order 8")
-    requester.sees(third, "Outcome unknown")
-    approver.page.goto(f"{up.web}/reconcile/")
-    approver.page.get_by_role("link", name="Refund order 8", exact=True).click()
-    approver.page.get_by_role("heading", name="Refund order 8", level=1).wait_for()
-    assert refunds(up) == [("1042", "25.50"), ("8", "4.00")]
-    assert requests(up) == [("1042",), ("8",)]
+    requester.sees(request, "Outcome unknown")
+    approver.opens("Refund order 8", where="/reconcile/")
+    approver.looks_up("the customer called")
+    approver.page.get_by_text("It is proved that it did not happen.", exact=False).first.wait_for()
+    assert (refunds(up), requests(up)) == ([("7", "10.00")], [("7",), ("8",)])
+    approver.approves("Refund order 8")
+    requester.sees(request, "Order 8: 10.00 was refunded")
+    assert (refunds(up), requests(up)) == ([("7", "10.00"), ("8", "10.00")], [("7",), ("8",), ("8",)])
 
 
 def test_what_waits_when_everything_is_killed_is_decided_and_done_after_the_next_start(

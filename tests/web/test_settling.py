@@ -135,7 +135,7 @@ def test_who_may_not_settle_sees_why_and_can_not(office: Office) -> None:
     effect = unknown(office, Finding.CONFIRMED_DONE)
     bob = office.client(office.bob)
     page = bob.get(f"/effects/{effect.pk}/").content.decode()
-    assert "needs the role approver" in page
+    assert "needs the role reconciler or approver" in page
     assert "Look up now" not in page
     assert post(bob, effect, "look-up").status_code == 403
     carol = office.client(office.carol)

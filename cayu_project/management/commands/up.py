@@ -31,6 +31,9 @@ Cayu is running at {web}/
        refund order 1042 25.50 because damaged
 2. As approver (in a private window or another browser), open {web}/ and approve it.
 3. See the money move at {ledger}/
+4. Ask for more trouble, and settle it under To reconcile:
+       refund order 7 10 and lose the answer
+       refund order 8 10 and lose the request
 
 Logs: {web_log}, {worker_log}, {ledger_log}
 Ctrl-C ends all. The next start goes on where this one was.
