@@ -127,9 +127,9 @@ def _within_time(ask: Callable[[], Any]) -> Any:
 
 
 def _result_without(result: ToolResult, hidden: Mapping[str, str]) -> ToolResult:
-    structured = (
-        results.without(canonical.storable(dict(result.structured or {})), hidden) if result.structured else None
-    )
+    structured = result.structured
+    if structured is not None:
+        structured = results.without(canonical.storable(dict(structured)), hidden)
     artifacts = tuple({**results.without(dict(part), hidden), **_body(part, hidden)} for part in result.artifacts)
     return ToolResult(results.without(result.content, hidden), structured, artifacts, result.is_error)
 
