@@ -61,7 +61,7 @@ def test_what_is_configured_as_a_refusal_says_that_nothing_was_done(answer: Any)
         run(tool_at(api.url))
 
 
-UNKNOWN = {
+UNKNOWN: dict[str, Any] = {
     "connection lost": None,
     "server error": (500, {}),
     "a 4xx that nobody configured": (400, {"error": "bad"}),
