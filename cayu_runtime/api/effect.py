@@ -22,20 +22,28 @@ from ..selectors.effect import UNCERTAIN, attempts_of, effect_of_call
 from ..services.effect import Seen, look_up_effect, supply_receipt, ways_to_settle
 
 LOOKUP, RECEIPT = "lookup", "receipt"
+FOR_PEOPLE = ("reason", "evidence")
 
 
 class AttemptShown(serializers.ModelSerializer[Attempt]):
-    """Something that was tried on the effect, and what came of it. `admitted`: it has no answer, or had none yet."""
+    """Something that was tried on the effect, and what came of it. `admitted`: it has no answer, or had none yet.
+
+    What people said and saw is shown to people alone.
+    """
 
     kind = serializers.ChoiceField(choices=KINDS)
     state = serializers.ChoiceField(choices=ATTEMPT.names)
     dispatch_id = serializers.UUIDField(allow_null=True, help_text="The dispatch that it is, or is about.")
-    evidence = serializers.JSONField(allow_null=True)
+    reason = serializers.CharField(required=False)
+    evidence = serializers.JSONField(required=False, allow_null=True)
 
     class Meta:
         model = Attempt
-        fields = ("id", "kind", "state", "dispatch_id", "actor", "reason", "evidence", "admitted_at", "closed_at")
-        read_only_fields = fields
+        fields = ("id", "kind", "state", "dispatch_id", "actor", "admitted_at", "closed_at", *FOR_PEOPLE)
+        read_only_fields = tuple(name for name in fields if name not in FOR_PEOPLE)
+
+    def get_fields(self) -> dict[str, Any]:
+        return _without(super().get_fields(), self.context)
 
 
 class WaysShown(serializers.Serializer[Any]):
@@ -62,7 +70,7 @@ class EffectShown(serializers.ModelSerializer[EffectRecord]):
     receipt = serializers.JSONField(allow_null=True)
     failure_evidence = serializers.JSONField(allow_null=True)
     verification = serializers.ChoiceField(choices=VERIFICATIONS, allow_null=True)
-    verification_evidence = serializers.JSONField(allow_null=True)
+    verification_evidence = serializers.JSONField(required=False, allow_null=True)
     attempts = serializers.SerializerMethodField()
 
     class Meta:
@@ -70,10 +78,13 @@ class EffectShown(serializers.ModelSerializer[EffectRecord]):
         fields = (
             "id", "session_id", "call", "operation_id", "intent_digest", "tool", "tool_version", "effect_class",
             "state", "revision", "dispatch_id", "dispatch_fence", "dispatches", "dispatched_at", "deadline",
-            "uncertain", "ways", "receipt", "verification", "verification_evidence", "failure_evidence",
-            "unknown_since", "quarantined_at", "abandoned_at", "created_at", "closed_at", "attempts",
+            "uncertain", "ways", "receipt", "verification", "failure_evidence", "unknown_since", "quarantined_at",
+            "abandoned_at", "created_at", "closed_at", "attempts", "verification_evidence",
         )  # fmt: skip
-        read_only_fields = fields
+        read_only_fields = fields[:-1]
+
+    def get_fields(self) -> dict[str, Any]:
+        return _without(super().get_fields(), self.context)
 
     def get_uncertain(self, effect: EffectRecord) -> bool:
         return effect.state in UNCERTAIN
@@ -86,7 +97,7 @@ class EffectShown(serializers.ModelSerializer[EffectRecord]):
 
     @extend_schema_field(AttemptShown(many=True))
     def get_attempts(self, effect: EffectRecord) -> Any:
-        return AttemptShown(attempts_of(effect), many=True).data
+        return AttemptShown(attempts_of(effect), many=True, context=self.context).data
 
 
 class ReconciliationShown(serializers.Serializer[Any]):
@@ -117,7 +128,8 @@ class EffectDetail(ApiView):
         "read_effect", "Inspect a call's effect, also of a call that has ended", {200: EffectShown}, "not_found"
     )
     def get(self, request: Request, call_id: UUID) -> Response:
-        return Response(EffectShown(_found(self, call_id)).data)
+        context = {"for_agents": not self.caller.is_person}
+        return Response(EffectShown(_found(self, call_id), context=context).data)
 
 
 class EffectReconcile(ApiView):
@@ -146,6 +158,11 @@ class EffectReconcile(ApiView):
             "effect": _found(self, call_id),
         }
         return Response(ReconciliationShown(shown).data)
+
+
+def _without(fields: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    hidden = (*FOR_PEOPLE, "verification_evidence") if context.get("for_agents") else ()
+    return {name: field for name, field in fields.items() if name not in hidden}
 
 
 def _found(view: ApiView, call_id: UUID) -> EffectRecord:

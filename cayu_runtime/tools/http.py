@@ -43,6 +43,7 @@ MAX_TOLD = 500
 KEY, OPERATION, CREDENTIAL = "idempotency_key", "operation_id", "credential"
 NAMES = re.compile(r"{([A-Za-z_]\w*)}")
 ORIGIN = re.compile(r"https?://[^/{}?#@\s]+(?=[/?]|$)")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _ANY: Any = object()
 
@@ -90,6 +91,8 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not ORIGIN.match(self.url):
             raise ValueError(f"Endpoint {self.url!r}: write scheme and host out, and names in the path or query alone.")
+        if self.method not in METHODS:
+            raise ValueError(f"Endpoint: {self.method!r} is none of {', '.join(METHODS)}.")
         if isinstance(self.body, str):
             raise ValueError("Endpoint: body is a tuple of names, not one string.")
 
@@ -146,7 +149,7 @@ def _text(name: str, values: Mapping[str, Any]) -> str:
 class When:
     """Recognises an answer: its status, and where `field` is given (`error.code`), the JSON value there.
 
-    Without `value` the field only has to be there. Types count: 1 is not true.
+    Without `value` the field only has to be there; null is as good as not there. Types count: 1 is not true.
     """
 
     status: int

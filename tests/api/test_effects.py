@@ -154,6 +154,7 @@ def dies(*args: object) -> Observation:
 def test_an_agent_client_inspects_and_never_settles(agent: ApiClient, effect: EffectRecord, adapter: Adapter) -> None:
     shown = inspect(agent, effect)
     assert shown["uncertain"]
+    assert not {"reason", "evidence"} & set(shown["attempts"][0])
     problem(reconcile(agent, effect, request_of(shown)), 403, "not_permitted")
     assert (adapter.asked, Attempt.objects.filter(effect=effect, kind="lookup").exists()) == ([], False)
 

@@ -163,6 +163,11 @@ def test_the_host_is_written_out(url: str) -> None:
         Endpoint(url)
 
 
+def test_a_method_is_written_as_http_has_it() -> None:
+    with pytest.raises(ValueError, match="'get' is none of"):
+        Endpoint("https://x/", "get")
+
+
 @pytest.mark.parametrize("wrong", [{"secret": "a key"}, {"secret": "k", "format": "Bearer"}], ids=str)
 def test_a_credential_names_a_secret_and_its_place(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="Credential"):
