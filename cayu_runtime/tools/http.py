@@ -21,6 +21,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 from urllib.parse import quote
 
@@ -45,7 +46,10 @@ NAMES = re.compile(r"{([A-Za-z_]\w*)}")
 ORIGIN = re.compile(r"https?://[^/{}?#@\s]+(?=[/?]|$)")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PRINTABLE = re.compile(r"[\x20-\x7e]*")
-_ANY: Any = object()
+
+
+class _Anything(Enum):
+    ANYTHING = "anything"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ class When:
 
     status: int
     field: str = ""
-    value: Any = _ANY
+    value: Any = _Anything.ANYTHING
 
     def fits(self, answer: Answer) -> bool:
         if answer.status != self.status:
@@ -162,7 +166,7 @@ class When:
         if not self.field:
             return True
         found = at(answer.body, self.field)
-        if found is None or self.value is _ANY:
+        if found is None or self.value is _Anything.ANYTHING:
             return found is not None
         return type(found) is type(self.value) and bool(found == self.value)
 

@@ -150,7 +150,7 @@ def test_the_credential_is_the_configured_reference_whatever_the_model_says() ->
         ),
         ({"spec": ToolSpec("t", "", {"properties": {"credential": {}}})}, "'credential' is taken"),
     ],
-    ids=str,
+    ids=["done", "path", "body", "idempotent", "credential"],
 )
 def test_a_configuration_that_cannot_work_is_refused(changed: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
@@ -327,7 +327,7 @@ POSTED = Endpoint("https://x/", body=("operation_id",), key_header="")
         ({"done": ()}, "which answers mean"),
         ({"receipt": ("colour",)}, "'colour'"),
     ],
-    ids=str,
+    ids=["unbound", "post", "bar post", "bar without authority", "bar unconfirmed", "bar unbound", "done", "receipt"],
 )
 def test_a_reconciler_that_could_mistake_something_is_refused(changed: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
