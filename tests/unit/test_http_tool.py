@@ -71,7 +71,7 @@ UNKNOWN: dict[str, Any] = {
     "done without JSON": (201, b"created"),
     "another success": (202, RECORD),
     "redirect": (303, {}, {"Location": "/elsewhere"}),
-    "too long": (201, b" " * 70_000 + b"{}"),
+    "too long": (201, {**RECORD, "padding": "x" * 70_000}),
 }
 
 
@@ -229,6 +229,12 @@ def test_a_record_that_stands_under_the_key_and_fits_confirms_it() -> None:
 )
 def test_each_answer_has_one_finding(answer: Any, finding: Finding) -> None:
     assert found_for(answer).finding is finding
+
+
+def test_an_answer_that_two_rules_understand_differently_finds_nothing() -> None:
+    both = (200, {**RECORD, "status": "booked"})
+    assert found_for(both, refused=(When(200, "id"),)).finding is Finding.UNAVAILABLE
+    assert found_for(both, absent=(When(200),), authoritative=True).finding is Finding.UNAVAILABLE
 
 
 def test_an_absence_is_a_proof_only_where_the_api_is_the_authority() -> None:
