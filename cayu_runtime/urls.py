@@ -38,6 +38,7 @@ urlpatterns = [
     path("questions/<uuid:question_id>/answer/", question.QuestionAnswer.as_view(), name="api-answer"),
     path("calls/<uuid:call_id>/", call.CallDetail.as_view(), name="api-call"),
     path("calls/<uuid:call_id>/effect/", effect.EffectDetail.as_view(), name="api-effect"),
+    path("calls/<uuid:call_id>/effect/reconcile/", effect.EffectReconcile.as_view(), name="api-reconcile"),
     path("proposals/", proposal.ProposalList.as_view(), name="api-proposals"),
     path("proposals/<action_id:action_id>/", proposal.ProposalDetail.as_view(), name="api-proposal"),
     path("<anything:rest>", NoSuchRoute.as_view(), name="api-nowhere"),

@@ -3,6 +3,7 @@
 from .agent import Agent, Limits
 from .authority import Actor, Authority, Permit, Refusal
 from .effect import EffectNotPerformed, Receipt, ToolEffect
+from .journal import Disposition, JournalEvidence, JournalReconciler
 from .policy import (
     Guard,
     PolicyDecision,
@@ -35,6 +36,7 @@ __all__ = [
     "Authority",
     "Call",
     "Discreet",
+    "Disposition",
     "EffectNotPerformed",
     "EnvironmentSecrets",
     "Finding",
@@ -42,6 +44,8 @@ __all__ = [
     "Guard",
     "Inquiry",
     "InvalidArguments",
+    "JournalEvidence",
+    "JournalReconciler",
     "Limits",
     "MissingResource",
     "ModelError",

@@ -7,12 +7,13 @@ deadline; one that raises, or is late, has found nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .secret import SecretUnavailable, reference_of
 from .tool import MissingResource, ToolResult
 
 LOOKUP_SECONDS = 10.0
@@ -20,6 +21,10 @@ MAX_EVIDENCE = 64 * 1024
 MAX_RECEIPT = 96 * 1024
 MAX_RESOURCE_VERSIONS = 32
 MAX_MESSAGE = 1000
+
+
+def _no_secrets(reference: Mapping[str, Any]) -> str:
+    raise SecretUnavailable("No secret is provided here.")
 
 
 class Finding(StrEnum):
@@ -47,7 +52,7 @@ class Inquiry:
 
     `idempotency_key` is the key it was sent under; keep it out of messages and evidence. `dispatch_deadline`: after it
     the runtime had given the call up. `seconds_left` bounds the answer; give it to HTTP clients as a timeout.
-    `resources` are the agent's.
+    `resources` are the agent's. A secret stands in `arguments` as the reference that was approved; `secret` reads it.
     """
 
     operation_id: str
@@ -62,6 +67,16 @@ class Inquiry:
     dispatch_deadline: datetime | None = None
     seconds_left: float = LOOKUP_SECONDS
     resources: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    read_secret: Callable[[Mapping[str, Any]], str] = field(default=_no_secrets, repr=False)
+
+    def secret(self, reference: Mapping[str, Any]) -> str:
+        """The value of `{"$secret": "name"}`, for this lookup alone: it is taken out of what the adapter answers.
+
+        Raises SecretUnavailable when this process has none of that name; the answer is then UNAVAILABLE.
+        """
+        if reference_of(reference) is None:
+            raise SecretUnavailable('A secret is named by a reference, like {"$secret": "name"}.')
+        return self.read_secret(reference)
 
     def require(self, name: str) -> Any:
         """The resource called `name`; raises MissingResource with a sentence when the deployment has none."""
@@ -78,7 +93,8 @@ class Observation:
     when it was done, allowed when it was refused. `barred` goes with ABSENT alone: the downstream will never accept
     this operation's idempotency key again, so an earlier dispatch can't arrive late; a retry then needs a new key.
     `evidence` is what was seen, as JSON of at most 64 KiB; `resource_versions`, at most 32, name the states it was
-    seen in (ETags, revisions).
+    seen in (ETags, revisions). `journal`: it was read in the tool's own journal (contracts/journal.py), and its receipt
+    says so.
     """
 
     finding: Finding
@@ -87,6 +103,7 @@ class Observation:
     barred: bool = False
     evidence: Mapping[str, Any] = field(default_factory=dict)
     resource_versions: tuple[str, ...] = ()
+    journal: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.finding, Finding):
@@ -142,6 +159,16 @@ class Reconciler:
     """
 
     version: str = "1"
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether a person is offered a lookup."""
+        return type(self).lookup is not Reconciler.lookup
+
+    @property
+    def takes_receipts(self) -> bool:
+        """Whether a person is asked for a receipt."""
+        return type(self).validate_receipt is not Reconciler.validate_receipt
 
     def lookup(self, inquiry: Inquiry) -> Observation:
         """Ask the downstream by the operation's own key. A timeout is UNAVAILABLE, never an absence."""

@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.db import connections
 
-from ..contracts import Agent, Finding, Inquiry, Observation, Reconciler, Tool, Verdict, Verification, Verifier
-from ..contracts.reconciler import LOOKUP_SECONDS
+from ..contracts import (
+    Agent,
+    Finding,
+    Inquiry,
+    Observation,
+    Reconciler,
+    Tool,
+    ToolResult,
+    Verdict,
+    Verification,
+    Verifier,
+)
+from ..contracts.reconciler import LOOKUP_SECONDS, MAX_MESSAGE
 from ..models import EffectRecord, ToolCall
+from . import canonical, results, secrets
 from .perform import masked
 
 Answer = TypeVar("Answer")
@@ -43,14 +56,14 @@ def look_up(reconciler: Reconciler | None, inquiry: Inquiry) -> Observation:
     """What the downstream says of the operation."""
     if reconciler is None:
         return Observation(Finding.UNSUPPORTED, NO_ADAPTER)
-    return _observed(lambda: reconciler.lookup(inquiry), inquiry)
+    return _observed(reconciler.lookup, inquiry)
 
 
 def validate(reconciler: Reconciler | None, receipt: Mapping[str, Any], inquiry: Inquiry) -> Observation:
     """What the adapter says of a receipt that a person supplied."""
     if reconciler is None:
         return Observation(Finding.UNSUPPORTED, NO_ADAPTER)
-    return _observed(lambda: reconciler.validate_receipt(receipt, inquiry), inquiry)
+    return _observed(lambda asked: reconciler.validate_receipt(receipt, asked), inquiry)
 
 
 def verify(verifier: Verifier | None, inquiry: Inquiry) -> Verification:
@@ -60,7 +73,9 @@ def verify(verifier: Verifier | None, inquiry: Inquiry) -> Verification:
     answer = _within_time(lambda: verifier.verify(inquiry))
     if isinstance(answer, Verification):
         return answer
-    return Verification(Verdict.INCONCLUSIVE, f"The verifier gave no verdict ({_failure(answer, inquiry)}).")
+    return Verification(
+        Verdict.INCONCLUSIVE, f"The verifier gave no verdict ({_failure(answer, [inquiry.idempotency_key])})."
+    )
 
 
 def tool_of(agent: Agent | None, call: ToolCall) -> Tool | None:
@@ -68,11 +83,29 @@ def tool_of(agent: Agent | None, call: ToolCall) -> Tool | None:
     return next((t for t in agent.tools if t.spec.name == call.tool), None) if agent else None
 
 
-def _observed(ask: Callable[[], Any], inquiry: Inquiry) -> Observation:
-    answer = _within_time(ask)
+def _observed(ask: Callable[[Inquiry], Any], inquiry: Inquiry) -> Observation:
+    """The adapter's answer, without any secret that it was given."""
+    given: dict[str, str] = {}
+
+    def read(reference: Mapping[str, Any]) -> str:
+        return secrets.read_one(inquiry.tenant, reference, given)
+
+    answer = _within_time(lambda: ask(replace(inquiry, read_secret=read)))
     if isinstance(answer, Observation):
-        return answer
-    return Observation(Finding.UNAVAILABLE, f"The adapter gave no answer ({_failure(answer, inquiry)}).")
+        return _without(answer, secrets.hidden(given)) if given else answer
+    failure = _failure(answer, [inquiry.idempotency_key, *given])
+    return Observation(Finding.UNAVAILABLE, f"The adapter gave no answer ({failure}).")
+
+
+def _without(seen: Observation, hidden: Mapping[str, str]) -> Observation:
+    result = None if seen.result is None else _result_without(seen.result, hidden)
+    versions = tuple(str(results.without(version, hidden))[:200] for version in seen.resource_versions)
+    message = canonical.bounded(results.without(seen.message, hidden), MAX_MESSAGE)
+    evidence = results.without(dict(seen.evidence), hidden)
+    try:
+        return replace(seen, message=message, result=result, evidence=evidence, resource_versions=versions)
+    except ValueError:  # what stands for the secrets made it too long
+        return replace(seen, message=message, result=result, evidence={}, resource_versions=versions)
 
 
 def _within_time(ask: Callable[[], Any]) -> Any:
@@ -93,8 +126,25 @@ def _within_time(ask: Callable[[], Any]) -> Any:
     return box[0] if box else TimeoutError(f"no answer within {LOOKUP_SECONDS:.0f} s")
 
 
-def _failure(answer: Any, inquiry: Inquiry) -> str:
+def _result_without(result: ToolResult, hidden: Mapping[str, str]) -> ToolResult:
+    structured = result.structured
+    if structured is not None:
+        structured = results.without(canonical.storable(dict(structured)), hidden)
+    artifacts = tuple({**results.without(dict(part), hidden), **_body(part, hidden)} for part in result.artifacts)
+    return ToolResult(results.without(result.content, hidden), structured, artifacts, result.is_error)
+
+
+def _body(part: Mapping[str, Any], hidden: Mapping[str, str]) -> dict[str, Any]:
+    body = part.get("body")
+    if not isinstance(body, bytes):
+        return {}
+    for text, instead in hidden.items():
+        body = body.replace(text.encode(), instead.encode())
+    return {"body": body}
+
+
+def _failure(answer: Any, hide: Iterable[str]) -> str:
     if not isinstance(answer, BaseException):
         return f"it returned a {type(answer).__name__}"
-    words = masked(str(answer), [inquiry.idempotency_key])[:300]
+    words = masked(str(answer), hide)[:300]
     return f"{type(answer).__name__}: {words}" if words else type(answer).__name__

@@ -321,8 +321,10 @@ def close_effect(
     envelope = receipt.envelope()
     change.move(effect, state, receipt=envelope, receipt_digest=bytes.fromhex(receipt.digest))
     evidence = {"outcome": state, "receipt_digest": receipt.digest, "source": receipt.source}
+    if "message" in receipt.details:
+        evidence["message"] = receipt.details["message"]
     change.close_attempt(effect, "selected", evidence if result is None else {**evidence, "result": result})
-    if receipt.source in ("lookup", "supplied"):
+    if receipt.source in ("lookup", "supplied", "journal"):
         change.event("tool.effect.receipt.validated", call=call, effect=str(effect.id), receipt_evidence=envelope)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ..contracts import Finding
 from ..models import Approval, Attempt, EffectRecord, ToolCall
 from . import attachments, canonical, ids
 from .dispatch import Dispatch, close_call, close_effect, receipt_of, result_of
@@ -77,7 +78,7 @@ def _record(
         return
     was = effect.state
     retry = ours and (was == "safe_to_retry" or (was == "authorized" and effect.dispatches > 0))
-    contradicts = retry or (was in CLOSED_EFFECT and was != said)
+    contradicts = retry or _contradicts(effect, dispatch, said, ours=ours)
     if retry:
         _take_back(change, work, call, effect)
     attachments.keep(change, call, effect, outcome.attachments)
@@ -85,6 +86,20 @@ def _record(
     late.evidence = {**(late.evidence or {}), "effect_was": was, "contradicts": contradicts}
     change.add(late)
     change.event("tool.effect.late_outcome", call=call, settles=False, contradicts=contradicts, effect_was=was, **event)
+
+
+def _contradicts(effect: EffectRecord, dispatch: Dispatch, said: str, *, ours: bool) -> bool:
+    """Whether it can't be true together with what was decided since."""
+    if ours:
+        decided = "completed" if effect.state == "receipted" else effect.state
+        return decided in CLOSED_EFFECT and decided != said
+    return said == "completed" and (effect.state == "rejected" or _was_proved_absent(effect, dispatch))
+
+
+def _was_proved_absent(effect: EffectRecord, dispatch: Dispatch) -> bool:
+    """Then it was sent again, and has happened twice."""
+    selected = Attempt.objects.filter(effect=effect, dispatch_id=dispatch.dispatch_id, state="selected")
+    return any((attempt.evidence or {}).get("outcome") == Finding.ABSENT for attempt in selected)
 
 
 def _take_back(change: Change, work: OpenRound | None, call: ToolCall, effect: EffectRecord) -> None:

@@ -162,10 +162,8 @@ def _classify(answer: Returned | Raised, tool: Tool, ctx: ToolContext, arguments
         if problem:
             return Ambiguous("invalid_result", {"classification": "invalid_result", "message": problem})
         result = answer.value
-    hidden = {form: f"[secret {name}]" for value, name in answer.secrets.items() for form in written_forms(value)}
-    longest_first = dict(sorted(hidden.items(), key=lambda pair: len(pair[0]), reverse=True))
     key = "" if tool.spec.effect is ToolEffect.NONE else ctx.idempotency_key
-    kept, attachments = bound(result, longest_first, key=key)
+    kept, attachments = bound(result, secrets.hidden(answer.secrets), key=key)
     check = check_of(tool, arguments, result) if tool.spec.verifies else None
     if not kept.is_error:
         later = tool.verifier is not None and tool.spec.effect is not ToolEffect.NONE

@@ -27,7 +27,12 @@ from .transitions import Change, transition
 GRACE = timedelta(seconds=60)
 RETRY_DAYS = timedelta(days=7)
 UNCERTAIN = ("outcome_unknown", "manual_review")
-DEFINITE = (Finding.CONFIRMED_DONE, Finding.CONFIRMED_REFUSED, Finding.ABSENT)
+FINDING_OF = {
+    "completed": Finding.CONFIRMED_DONE.value,
+    "receipted": Finding.CONFIRMED_DONE.value,
+    "rejected": Finding.CONFIRMED_REFUSED.value,
+}
+"""What a selected attempt's outcome says was found; any other outcome is the finding itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +225,7 @@ def _settle(
     result = observation.result or ToolResult(content=observation.message, is_error=True)
     kept, attached = attachments.bound(result, {}, key=effect.idempotency_key)
     outcome = Done(kept, attached, verified_later=verified_later) if done else NotDone(kept, attached)
-    source = "lookup" if attempt.kind == "lookup" else "supplied"
+    source = "journal" if observation.journal else "lookup" if attempt.kind == "lookup" else "supplied"
     details = {
         "attempt": str(attempt.id),
         "message": observation.message,
@@ -347,7 +352,8 @@ def _replayed(effect: EffectRecord, attempt: Attempt) -> Reconciled:
     if attempt.state == "superseded":
         raise Conflict("Something newer took the place of this request. Read the effect again.")
     evidence: dict[str, Any] = attempt.evidence or {}
-    finding = str(evidence.get("outcome", ""))
+    outcome = str(evidence.get("outcome", ""))
+    finding = FINDING_OF.get(outcome, outcome)
     if finding == Finding.CONFLICT:
         raise EffectConflict(str(evidence.get("message", "")) or "The evidence does not fit this operation.")
     return Reconciled(effect, attempt, finding, str(evidence.get("message", "")), replay=True)

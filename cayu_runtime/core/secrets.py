@@ -155,35 +155,44 @@ def resolved(tool: Tool, tenant: str, arguments: dict[str, Any], found: dict[str
 
     Raises EffectNotPerformed when one is missing: nothing has begun yet.
     """
-    resolver = _resolver(settings.CAYU_SECRETS)
 
     def read(path: str, value: Any) -> Any:
         reference = reference_of(value)
         if isinstance(value, SecretValue) or reference is None:
             return value
-        name = reference["$secret"]
-        secret = _ask(resolver, tenant, name, reference.get("version", ""))
-        found[secret] = name
-        return SecretValue(secret)
+        try:
+            return read_one(tenant, reference, found)
+        except SecretUnavailable as error:
+            raise EffectNotPerformed(f"{error} Nothing was done.") from None
 
     made: dict[str, Any] = at_secrets(tool, arguments, read)
     return made
 
 
-def _ask(resolver: SecretResolver, tenant: str, name: str, version: str) -> str:
+def read_one(tenant: str, reference: Mapping[str, Any], found: dict[str, str]) -> SecretValue:
+    """The value of one reference; `found` receives it with its name. SecretUnavailable says which is missing, and why.
+
+    The resolver may wait: never inside a transaction.
+    """
+    name = reference["$secret"]
     try:
-        secret = resolver.resolve(tenant, name, version)
+        secret = _resolver(settings.CAYU_SECRETS).resolve(tenant, name, reference.get("version", ""))
     except SecretUnavailable as error:
-        raise _not_begun(name, f"is not available: {error}") from None
+        raise SecretUnavailable(f"The secret {name!r} is not available: {error}") from None
     except Exception as error:
-        raise _not_begun(name, f"can't be read ({type(error).__name__}).") from None
+        raise SecretUnavailable(f"The secret {name!r} can't be read ({type(error).__name__}).") from None
     if not isinstance(secret, str) or len(secret) < MIN_VALUE:
-        raise _not_begun(name, f"is shorter than {MIN_VALUE} characters, so it could not be masked.")
-    return secret
+        raise SecretUnavailable(
+            f"The secret {name!r} is shorter than {MIN_VALUE} characters, so it could not be masked."
+        )
+    found[secret] = name
+    return SecretValue(secret)
 
 
-def _not_begun(name: str, why: str) -> EffectNotPerformed:
-    return EffectNotPerformed(f"The secret {name!r} {why} Nothing was done.")
+def hidden(found: Mapping[str, str]) -> dict[str, str]:
+    """What stands for each value that was read, however it is written, longest first."""
+    forms = {form: f"[secret {name}]" for value, name in found.items() for form in written_forms(value)}
+    return dict(sorted(forms.items(), key=lambda pair: len(pair[0]), reverse=True))
 
 
 @lru_cache(maxsize=8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import IO, Any
+from uuid import UUID
 
 from rest_framework import serializers
 from rest_framework.exceptions import APIException
@@ -81,6 +82,16 @@ class Whole(serializers.IntegerField):
         if type(data) is not int:
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class Identifier(serializers.UUIDField):
+    """An id as the API writes it: 36 characters, with hyphens."""
+
+    def to_internal_value(self, data: Any) -> UUID:
+        if not isinstance(data, str) or len(data) != 36:
+            self.fail("invalid", value=canonical.bounded(str(data), 100))
+        found: UUID = super().to_internal_value(data)
+        return found
 
 
 class Object(serializers.DictField):

@@ -40,6 +40,11 @@ def find_effect(tenant: Tenant, effect_id: uuid.UUID) -> EffectRecord | None:
     return EffectRecord.objects.select_related("session", "call").filter(tenant=tenant, pk=effect_id).first()
 
 
+def find_in_any_tenant(effect_id: uuid.UUID) -> EffectRecord | None:
+    """For who operates the deployment, at a shell. With its tenant, which every write then names."""
+    return EffectRecord.objects.select_related("session", "call", "tenant").filter(pk=effect_id).first()
+
+
 def effect_of_call(tenant: Tenant, call_id: uuid.UUID) -> EffectRecord | None:
     """The effect of one call; None for a call that has none."""
     return EffectRecord.objects.select_related("session", "call").filter(tenant=tenant, call=call_id).first()

@@ -35,8 +35,8 @@ class Ways:
 
 def ways_to_settle(effect: EffectRecord) -> Ways:
     tool = adapters.tool_of(registry.find_agent(effect.session.agent), effect.call)
-    kind = type(tool.reconciler) if tool is not None and tool.reconciler is not None else Reconciler
-    return Ways(kind.lookup is not Reconciler.lookup, kind.validate_receipt is not Reconciler.validate_receipt)
+    reconciler = (tool.reconciler if tool is not None else None) or Reconciler()
+    return Ways(reconciler.looks_up, reconciler.takes_receipts)
 
 
 def look_up_effect(tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: Seen, *, reason: str) -> Reconciled:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from cayu_runtime import Call, Finding, Observation, ToolResult
+from cayu_runtime import Call, Finding, Observation, ToolResult, Verdict, Verification
 from cayu_runtime.core.dispatch import Dispatch
 from cayu_runtime.core.late import record_late
 from cayu_runtime.core.lease import Lease
@@ -17,7 +17,7 @@ from cayu_runtime.errors import Conflict, InvalidRequest
 from cayu_runtime.models import Approval, Attempt, EffectRecord, Event, Session
 from cayu_runtime.services.session import abandon_session
 from tests.machine import Counter, Gate, Machine, agent_of
-from tests.settling import Adapter, Downstream, look_up, unknown
+from tests.settling import Adapter, Downstream, Looks, look_up, unknown
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BARRED = Observation(Finding.ABSENT, barred=True)
@@ -32,7 +32,7 @@ def give_up(machine: Machine, session: Session) -> Session:
 # ---- giving up ----
 
 
-def test_an_unknown_effect_stays_unknown_and_its_call_gets_a_result(machine: Machine) -> None:
+def test_an_unknown_effect_stays_unknown_and_its_call_gets_a_result(machine: Machine) -> None:  # C8
     session, effect = unknown(machine, Downstream(Adapter(Finding.CONFIRMED_DONE)))
     fence = session.fence
     give_up(machine, session)
@@ -170,13 +170,40 @@ def test_a_late_outcome_takes_a_retry_back(machine: Machine, approved: bool) -> 
     assert session.interruption == "effect_outcome_unknown"
 
 
-@pytest.mark.parametrize("done, contradicts", [(True, False), (False, True)])
-def test_a_late_outcome_of_a_settled_effect_is_kept_and_marked(machine: Machine, done: bool, contradicts: bool) -> None:
-    session, effect = unknown(machine, Downstream(Adapter(Finding.CONFIRMED_DONE)))
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize(
+    "found, state", [(Finding.CONFIRMED_DONE, "completed"), (Finding.CONFIRMED_REFUSED, "rejected")]
+)
+def test_a_late_outcome_of_a_settled_effect_is_kept_and_marked(
+    machine: Machine, found: Finding, state: str, done: bool
+) -> None:
+    session, effect = unknown(machine, Downstream(Adapter(found)))
     look_up(machine, effect)
+    receipt = machine.effect(session).receipt
     attempt = late(machine, session, effect, done=done)
-    assert (effect.state, attempt.state, attempt.evidence["contradicts"]) == ("completed", "superseded", contradicts)
+    contradicts = done != (state == "completed")
+    assert (effect.state, attempt.state, attempt.evidence["contradicts"]) == (state, "superseded", contradicts)
     assert told(session)["contradicts"] is contradicts
+    assert effect.receipt == receipt
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_late_outcome_beside_a_held_receipt_is_kept_and_the_verifier_decides(machine: Machine, done: bool) -> None:
+    def meanwhile(inquiry: Any) -> Verification:
+        assert machine.effect(session).state == "receipted"
+        said.append(late(machine, session, effect, done=done))
+        return Verification(Verdict.PASSED)
+
+    said: list[Attempt] = []
+    looks = Looks()
+    looks.verify = meanwhile  # type: ignore[method-assign]
+    session, effect = unknown(machine, Downstream(Adapter(Finding.CONFIRMED_DONE), verifier=looks))
+    look_up(machine, effect)
+    (attempt,) = said
+    assert (attempt.state, attempt.evidence["effect_was"]) == ("superseded", "receipted")
+    assert attempt.evidence["contradicts"] is not done
+    machine.run(session)
+    assert (machine.effect(session).state, session.state) == ("completed", "completed")
 
 
 def test_a_late_outcome_of_a_dispatch_that_was_repeated_is_evidence_alone(machine: Machine) -> None:
@@ -187,11 +214,32 @@ def test_a_late_outcome_of_a_dispatch_that_was_repeated_is_evidence_alone(machin
     machine.run(session)
     attempt = late(machine, session, effect)
     assert (effect.state, effect.dispatches, attempt.state, session.state) == (
-        "completed",
-        2,
-        "superseded",
-        "completed",
-    )
+        "completed", 2, "superseded", "completed",
+    )  # fmt: skip
+    assert attempt.evidence["contradicts"] is True, "it was proved absent, so it may have happened twice"
+
+
+@pytest.mark.parametrize("done, contradicts", [(True, True), (False, False)])
+def test_a_late_outcome_while_the_second_dispatch_runs_is_evidence_alone(
+    machine: Machine, done: bool, contradicts: bool
+) -> None:
+    tool = Downstream(Adapter(BARRED))
+    session, effect = unknown(machine, tool)
+    look_up(machine, effect)
+    said: list[Attempt] = []
+
+    def second(ctx: Any, args: Any) -> ToolResult:
+        assert machine.effect(session).state == "intent_recorded"
+        said.append(late(machine, session, effect, done=done))
+        return ToolResult("booked")
+
+    tool.does = second
+    machine.decide(machine.approvals(session)[0], "approve")
+    machine.run(session)
+    (attempt,) = said
+    assert (attempt.state, attempt.evidence["effect_was"]) == ("superseded", "intent_recorded")
+    assert attempt.evidence["contradicts"] is contradicts
+    assert (machine.effect(session).state, session.state, tool.count) == ("completed", "completed", 2)
 
 
 def test_a_late_outcome_of_a_session_that_was_given_up_settles_the_effect_alone(machine: Machine) -> None:

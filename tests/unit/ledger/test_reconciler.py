@@ -1,4 +1,6 @@
-"""The ledger's reconciler against the real ledger, and against servers that answer badly."""
+"""The ledger's reconciler, and the generic one configured for the ledger, against the real ledger and against servers
+that answer badly.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import pytest
 from cayu_project.demo.agents import RefundOrder
 from cayu_project.demo.ledger import Server
 from cayu_project.demo.reconciler import LedgerReconciler
-from cayu_runtime import Finding, Inquiry, Observation, ToolContext
+from cayu_runtime import Finding, Inquiry, Observation, Reconciler, Tool, ToolContext
+from tests.unit.ledger.by_configuration import reconciler_for, tool_for
 from tests.unit.ledger.observer import BODY, arrived, book, booked
 from tests.unit.ledger.test_process import Process
 
@@ -35,23 +38,39 @@ def url(server: Server) -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
-def look_up(asked: Inquiry) -> Observation:
-    found = LedgerReconciler().lookup(asked)
-    assert KEY not in json.dumps([found.message, found.evidence, found.result and found.result.structured])
-    return found
+class Adapter:
+    """One of the two, for whatever ledger an inquiry names."""
+
+    def __init__(self, made: Callable[[str], Reconciler], tool: Callable[[str], Tool]) -> None:
+        self.made, self.tool = made, tool
+
+    def look_up(self, asked: Inquiry) -> Observation:
+        found = self.made(asked.require("ledger")).lookup(asked)
+        assert KEY not in json.dumps([found.message, found.evidence, found.result and found.result.structured])
+        return found
+
+    def validate(self, receipt: dict[str, Any], asked: Inquiry) -> Observation:
+        return self.made(asked.require("ledger")).validate_receipt(receipt, asked)
+
+
+@pytest.fixture(params=["the ledger's own", "by configuration"])
+def adapter(request: pytest.FixtureRequest) -> Adapter:
+    if request.param == "by configuration":
+        return Adapter(reconciler_for, tool_for)
+    return Adapter(lambda url: LedgerReconciler(), lambda url: RefundOrder())
 
 
 def test_the_tool_has_it() -> None:
     assert isinstance(RefundOrder.reconciler, LedgerReconciler)
 
 
-def test_a_lost_answer_is_found_in_a_real_ledger_process(db: Path) -> None:
+def test_a_lost_answer_is_found_in_a_real_ledger_process(adapter: Adapter, db: Path) -> None:
     process = Process(db)
     try:
         ctx = ToolContext("s-1", idempotency_key=KEY, resources={"ledger": process.url})
         with pytest.raises(httpx.TransportError):
-            RefundOrder().run(ctx, {**BODY, "simulate": "drop_after_commit"})
-        found = look_up(inquiry(process.url))
+            adapter.tool(process.url).run(ctx, {**BODY, "simulate": "drop_after_commit"})
+        found = adapter.look_up(inquiry(process.url))
         assert found.finding is Finding.CONFIRMED_DONE
         assert found.result is not None
         structured = found.result.structured
@@ -61,70 +80,78 @@ def test_a_lost_answer_is_found_in_a_real_ledger_process(db: Path) -> None:
         assert len(arrived(db)) == len(booked(db)) == 1, "a lookup books nothing"
     finally:
         process.close()
-    assert look_up(inquiry(process.url)).finding is Finding.UNAVAILABLE
+    assert adapter.look_up(inquiry(process.url)).finding is Finding.UNAVAILABLE
 
 
-def test_a_lost_request_is_absent_and_barred_so_that_it_books_nothing_later(client: httpx.Client, url: str) -> None:
+def test_a_lost_request_is_absent_and_barred_so_that_it_books_nothing_later(
+    adapter: Adapter, client: httpx.Client, url: str
+) -> None:
     with pytest.raises(httpx.TransportError):
         book(client, KEY, fault="drop_before_commit")
     for _ in range(2):
-        found = look_up(inquiry(url))
+        found = adapter.look_up(inquiry(url))
         assert (found.finding, found.barred) == (Finding.ABSENT, True)
     assert book(client, KEY).status_code == 410
 
 
-def test_who_judges_a_receipt_bars_nothing(client: httpx.Client, url: str) -> None:
-    judged = LedgerReconciler().validate_receipt({"refund_id": "r-1"}, inquiry(url))
+def test_who_judges_a_receipt_bars_nothing(adapter: Adapter, client: httpx.Client, url: str) -> None:
+    judged = adapter.validate({"refund_id": "r-1"}, inquiry(url))
     assert judged.finding is Finding.CONFLICT
     assert book(client, KEY).status_code == 201
 
 
-def test_an_amount_is_compared_as_a_number(client: httpx.Client, url: str) -> None:
+def test_an_amount_is_compared_as_a_number(adapter: Adapter, client: httpx.Client, url: str) -> None:
     book(client, KEY)
-    assert look_up(inquiry(url, amount="025.50")).finding is Finding.CONFIRMED_DONE
+    assert adapter.look_up(inquiry(url, amount="025.50")).finding is Finding.CONFIRMED_DONE
 
 
 @pytest.mark.parametrize("changed", [{"order_id": "1043"}, {"amount": "25.51"}, {"amount": None}, {"reason": "late"}])
-def test_another_refund_under_the_key_is_a_conflict(client: httpx.Client, url: str, changed: dict[str, Any]) -> None:
+def test_another_refund_under_the_key_is_a_conflict(
+    adapter: Adapter, client: httpx.Client, url: str, changed: dict[str, Any]
+) -> None:
     book(client, KEY)
-    assert look_up(inquiry(url, **changed)).finding is Finding.CONFLICT
+    assert adapter.look_up(inquiry(url, **changed)).finding is Finding.CONFLICT
 
 
-def test_a_key_is_sent_as_it_is(client: httpx.Client, url: str) -> None:
+def test_a_key_is_sent_as_it_is(adapter: Adapter, client: httpx.Client, url: str) -> None:
     key = "a&key=b#c%20+/?"
     book(client, key)
-    assert LedgerReconciler().lookup(inquiry(url, key=key)).finding is Finding.CONFIRMED_DONE
+    assert adapter.look_up(inquiry(url, key=key)).finding is Finding.CONFIRMED_DONE
 
 
 # ---- receipts ----
 
 
-def test_a_receipt_counts_when_the_ledger_has_the_same(client: httpx.Client, url: str) -> None:
+def test_a_receipt_counts_when_the_ledger_has_the_same(adapter: Adapter, client: httpx.Client, url: str) -> None:
     receipt = book(client, KEY).json()
-    found = LedgerReconciler().validate_receipt(receipt, inquiry(url))
+    found = adapter.validate(receipt, inquiry(url))
     assert found.finding is Finding.CONFIRMED_DONE
 
 
 @pytest.mark.parametrize(
     "changed", [{"refund_id": "rf_1"}, {"amount": "25.5"}, {"booked_at": None}, {"order_id": 1042}, {"reason": ""}]
 )
-def test_a_receipt_that_differs_is_a_conflict(client: httpx.Client, url: str, changed: dict[str, Any]) -> None:
+def test_a_receipt_that_differs_is_a_conflict(
+    adapter: Adapter, client: httpx.Client, url: str, changed: dict[str, Any]
+) -> None:
     receipt = {**book(client, KEY).json(), **changed}
-    found = LedgerReconciler().validate_receipt(receipt, inquiry(url))
+    found = adapter.validate(receipt, inquiry(url))
     assert (found.finding, found.evidence) == (Finding.CONFLICT, {"different": list(changed)})
 
 
-def test_a_receipt_of_another_operation_or_of_none_is_a_conflict(client: httpx.Client, url: str) -> None:
+def test_a_receipt_of_another_operation_or_of_none_is_a_conflict(
+    adapter: Adapter, client: httpx.Client, url: str
+) -> None:
     other = book(client, "k-other").json()
-    assert LedgerReconciler().validate_receipt(other, inquiry(url)).finding is Finding.CONFLICT
+    assert adapter.validate(other, inquiry(url)).finding is Finding.CONFLICT
     book(client, KEY)
-    assert LedgerReconciler().validate_receipt(other, inquiry(url)).finding is Finding.CONFLICT
-    assert LedgerReconciler().validate_receipt({}, inquiry(url)).finding is Finding.CONFLICT
+    assert adapter.validate(other, inquiry(url)).finding is Finding.CONFLICT
+    assert adapter.validate({}, inquiry(url)).finding is Finding.CONFLICT
 
 
-def test_a_receipt_cannot_be_judged_without_the_ledger() -> None:
+def test_a_receipt_cannot_be_judged_without_the_ledger(adapter: Adapter) -> None:
     with refusing_port() as url:
-        assert LedgerReconciler().validate_receipt({}, inquiry(url)).finding is Finding.UNAVAILABLE
+        assert adapter.validate({}, inquiry(url)).finding is Finding.UNAVAILABLE
 
 
 # ---- a ledger that does not answer, or badly ----
@@ -163,15 +190,15 @@ def reply(status: int, body: bytes) -> bytes:
     return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, len(body)) + body
 
 
-def test_silence_is_unavailable_within_the_deadline() -> None:
+def test_silence_is_unavailable_within_the_deadline(adapter: Adapter) -> None:
     with answering(lambda connection, over: over.wait(30)) as url:
         began = time.monotonic()
-        found = look_up(inquiry(url, seconds=0.2))
+        found = adapter.look_up(inquiry(url, seconds=0.2))
         assert time.monotonic() - began < 10
     assert (found.finding, found.evidence) == (Finding.UNAVAILABLE, {"error": "ReadTimeout"})
 
 
-def test_a_body_that_drips_past_the_deadline_is_unavailable() -> None:
+def test_a_body_that_drips_past_the_deadline_is_unavailable(adapter: Adapter) -> None:
     def drip(connection: socket.socket, over: threading.Event) -> None:
         connection.sendall(b"HTTP/1.1 404 X\r\nContent-Length: 10000\r\n\r\n")
         while not over.wait(0.02):
@@ -179,14 +206,14 @@ def test_a_body_that_drips_past_the_deadline_is_unavailable() -> None:
 
     with answering(drip) as url:
         began = time.monotonic()
-        found = look_up(inquiry(url, seconds=0.3))
+        found = adapter.look_up(inquiry(url, seconds=0.3))
         assert time.monotonic() - began < 10
     assert (found.finding, found.evidence) == (Finding.UNAVAILABLE, {"error": "TimeoutError"})
 
 
-def test_no_time_left_is_unavailable(url: str) -> None:
+def test_no_time_left_is_unavailable(adapter: Adapter, url: str) -> None:
     for seconds in (0, -5):
-        assert look_up(inquiry(url, seconds=seconds)).finding is Finding.UNAVAILABLE
+        assert adapter.look_up(inquiry(url, seconds=seconds)).finding is Finding.UNAVAILABLE
 
 
 RECORD = {"refund_id": "rf_1", "idempotency_key": KEY, **BODY, "booked_at": "now"}
@@ -215,12 +242,14 @@ RECORD = {"refund_id": "rf_1", "idempotency_key": KEY, **BODY, "booked_at": "now
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_an_answer_in_another_form_is_unavailable_and_never_an_absence(status: int, body: bytes) -> None:
+def test_an_answer_in_another_form_is_unavailable_and_never_an_absence(
+    adapter: Adapter, status: int, body: bytes
+) -> None:
     with answering(lambda connection, over: connection.sendall(reply(status, body))) as url:
-        assert look_up(inquiry(url)).finding is Finding.UNAVAILABLE
+        assert adapter.look_up(inquiry(url)).finding is Finding.UNAVAILABLE
 
 
-def test_a_refund_of_another_key_is_no_refund_of_ours() -> None:
+def test_a_refund_of_another_key_is_no_refund_of_ours(adapter: Adapter) -> None:
     body = json.dumps({"found": True, "refund": {**RECORD, "idempotency_key": "other"}}).encode()
     with answering(lambda connection, over: connection.sendall(reply(200, body))) as url:
-        assert look_up(inquiry(url)).finding is Finding.CONFLICT
+        assert adapter.look_up(inquiry(url)).finding is Finding.CONFLICT
