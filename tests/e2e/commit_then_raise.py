@@ -25,7 +25,7 @@ from cayu_runtime.services.approval import decide_approval
 from cayu_runtime.services.effect import Seen, look_up_effect, supply_receipt
 from cayu_runtime.services.session import start_session
 from tests.faults.deployment import ROOT, Supervisor, until
-from tests.faults.load import Person, Web
+from tests.faults.load import PASSWORD, Person, Web
 from tests.unit.ledger.observer import rows
 from tests.unit.ledger.test_process import Process
 
@@ -150,6 +150,67 @@ class ShellDoor(Door):
     @staticmethod
     def command(*words: str) -> list[str]:
         return [sys.executable, "manage.py", "effects", *words]
+
+
+class BrowserDoor(Door):
+    """The pages, in a browser profile of each person's own. `browser` is Playwright's."""
+
+    def __init__(self, place: Place, browser: Any) -> None:
+        super().__init__(place)
+        self.contexts = {name: browser.new_context() for name in ("requester", "approver")}
+        self.pages = {name: self._signed_in(name) for name in self.contexts}
+
+    def close(self) -> None:
+        for context in self.contexts.values():
+            context.close()
+
+    def ask(self, text: str) -> Session:
+        page = self._at("requester", "/start/")
+        page.get_by_label("What should it do?").fill(text)
+        page.get_by_role("button", name="Start session").click()
+        page.wait_for_url("**/sessions/*/")
+        session_id = page.url.rstrip("/").rpartition("/")[2]
+        return Session.objects.get(tenant=self.place.tenant, session_id=session_id)
+
+    def approve(self, approval: Approval) -> None:
+        page = self._at("approver", f"/approvals/{approval.id}/")
+        page.get_by_role("button", name="Approve and", exact=False).first.click()
+        page.get_by_role("button", name="Yes,", exact=False).click()
+        page.get_by_text("Not dispatched yet", exact=False).first.wait_for()
+
+    def look_up(self, effect: EffectRecord) -> None:
+        page = self._of_queue(effect)
+        page.get_by_label("Why do you ask?").fill(WHY)
+        page.get_by_role("button", name="Look up now").click()
+        page.get_by_text("Lookup", exact=True).first.wait_for()
+
+    def bring(self, effect: EffectRecord, receipt: dict[str, Any]) -> None:
+        page = self._of_queue(effect)
+        page.get_by_text("It happened: I have the receipt").click()
+        page.get_by_label("Receipt, as JSON", exact=False).fill(json.dumps(receipt))
+        page.get_by_label("Where does it come from?").fill(WHY)
+        page.get_by_role("button", name="Have this receipt judged").click()
+        page.get_by_text("Supplied receipt", exact=True).first.wait_for()
+
+    def _of_queue(self, effect: EffectRecord) -> Any:
+        page = self._at("approver", "/reconcile/")
+        page.locator(f"a[href='/effects/{effect.id}/']").first.click()
+        page.wait_for_url(f"**/effects/{effect.id}/")
+        return page
+
+    def _signed_in(self, name: str) -> Any:
+        page = self.contexts[name].new_page()
+        page.set_default_timeout(15_000)
+        page.goto(f"{self.place.web.url}/accounts/login/")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{self.place.web.url}/")
+        return page
+
+    def _at(self, name: str, path: str) -> Any:
+        self.pages[name].goto(f"{self.place.web.url}{path}")
+        return self.pages[name]
 
 
 DOORS = {"services": Door, "api": ApiDoor, "manage.py": ShellDoor}

@@ -1,4 +1,4 @@
-"""The act-once contract of the seed against the real ledger, by every door but the browser's (CASES C1, C5, C7, C9)."""
+"""The act-once contract of the seed against the real ledger, by every door (CASES C1, C5, C7, C9)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.e2e.commit_then_raise import (
     DOORS,
     WHY,
     ApiDoor,
+    BrowserDoor,
     Door,
     Place,
     ShellDoor,
@@ -90,6 +91,21 @@ def test_a_receipt_of_the_ledger_settles_it_as_well(door: Door) -> None:  # C5
 
 def test_a_lost_request_is_barred_approved_anew_and_sent_once_more(door: Door) -> None:  # C9
     the_request_was_lost(door, order(door, 12))
+
+
+@pytest.fixture
+def at_a_browser(place: Place, browser: Any) -> Iterator[BrowserDoor]:
+    door = BrowserDoor(place, browser)
+    yield door
+    door.close()
+
+
+@pytest.mark.chromium
+def test_the_same_holds_at_the_pages(at_a_browser: BrowserDoor) -> None:  # C1, C5, C9
+    door = at_a_browser
+    the_answer_was_lost(door, "140", door.look_up, "lookup")
+    the_answer_was_lost(door, "141", lambda effect: door.bring(effect, record_of(door.place, "141")), "supplied")
+    the_request_was_lost(door, "142")
 
 
 # ---- whoever asks dies while the ledger is being asked (C7) ----
