@@ -167,7 +167,7 @@ def test_a_request_must_say_what_was_seen(effect: EffectRecord) -> None:
     [
         ({"--as": "nobody"}, "There is no person 'nobody'"),
         ({"--as": "Alice"}, "it is spelled 'alice'"),
-        ({"--as": "bob"}, "needs the role approver"),
+        ({"--as": "bob"}, "needs the role reconciler or approver"),
         ({"--as": "carol"}, "no role in this tenant"),
         ({"--reason": "\u200b "}, "Say why"),
     ],
