@@ -11,7 +11,9 @@ import psutil
 import pytest
 
 from cayu_runtime.models import Attempt, Worker
+from cayu_runtime.services.effect import Seen, look_up_effect
 from tests.faults.deployment import Deployment, Supervisor, is_alive, until, until_gone
+from tests.settling import long_after
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
 
@@ -149,6 +151,36 @@ def test_a_worker_that_stood_still_for_twice_the_lease_dispatches_nothing_more(d
     late = Attempt.objects.get(effect__session=session, kind="late_outcome")
     assert late.state == "selected"
     assert supervisor.end() == 0
+
+
+def test_no_absence_counts_while_the_worker_that_stands_still_may_go_on(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    """C15: the lookup says no, long after every deadline, and yet the effect comes."""
+    monkeypatch.setenv("CAYU_FAULTS_FOLDER", str(deployment.folder))
+    first = deployment.supervise(workers=1, CAYU_LEASE_SECONDS="1")
+    first.until_ready(1)
+    session = deployment.approved([("pay", "hold f")])
+    stopped = [psutil.Process(first.pid), psutil.Process(deployment.until_begun(session))]
+    for process in stopped:  # the supervisor too: it would end a worker that stands still
+        process.suspend()
+    second = deployment.supervise(workers=1, CAYU_LEASE_SECONDS="1")
+    deployment.until_state(session, "effect_outcome_unknown")
+    effect = deployment.effect(session)
+    seen = Seen(effect.revision, effect.dispatch_id)
+    with long_after():
+        said = look_up_effect(deployment.tenant, deployment.bob, effect.id, seen, reason="no answer came")
+    effect.refresh_from_db()
+    assert (said.finding, effect.state) == ("not_found", "outcome_unknown")
+    assert said.attempt.evidence["said"] == "absent"
+    deployment.release("f")
+    for process in stopped:
+        process.resume()
+    deployment.until_state(session, "completed")
+    effect.refresh_from_db()
+    assert (effect.state, effect.dispatches) == ("completed", 1)
+    assert len(deployment.journal(session, "ended")) == 1
+    assert {first.end(), second.end()} == {0}
 
 
 def test_a_worker_that_stands_still_for_good_is_replaced(deployment: Deployment):

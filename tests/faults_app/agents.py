@@ -16,7 +16,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cayu_runtime import Agent, Call, Reply, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec, Turn
+from cayu_runtime import (
+    Agent,
+    Call,
+    Finding,
+    Inquiry,
+    Observation,
+    Reconciler,
+    Reply,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolResult,
+    ToolSpec,
+    Turn,
+)
 from cayu_runtime.policies import Allow, RequireApproval
 
 HOLD_SECONDS = 40.0
@@ -66,6 +80,21 @@ class Deed(Tool):
         return ToolResult("done")
 
 
+class Journal(Reconciler):
+    """What happened downstream is what the journal holds. Its "no" bars nothing: who is on the way may still come."""
+
+    def lookup(self, inquiry: Inquiry) -> Observation:
+        written = (folder() / "journal").read_text().rpartition("\n")[0].splitlines()
+        ended = [line for line in map(json.loads, written) if line["what"] == "ended"]
+        if any(line["operation"] == inquiry.operation_id for line in ended):
+            return Observation(Finding.CONFIRMED_DONE, "It is in the journal.", ToolResult("done"))
+        return Observation(Finding.ABSENT, "It is not in the journal.")
+
+
+class Payment(Deed):
+    reconciler = Journal()
+
+
 def script(turn: Turn) -> Reply:
     rounds = json.loads(turn.message)
     run = rounds.pop() if isinstance(rounds[-1], str) else ""
@@ -81,7 +110,7 @@ def script(turn: Turn) -> Reply:
     return Reply(" ".join(f"{outcome.tool}: {outcome.status}." for outcome in turn.outcomes))
 
 
-TOOLS = (Deed("look", ToolEffect.NONE), Deed("label", ToolEffect.IDEMPOTENT), Deed("pay", ToolEffect.EXTERNAL))
+TOOLS = (Deed("look", ToolEffect.NONE), Deed("label", ToolEffect.IDEMPOTENT), Payment("pay", ToolEffect.EXTERNAL))
 
 GATED = Agent(name="gated", model=script, tools=TOOLS, policy=RequireApproval(("label", "pay")))
 OPEN = Agent(name="open", model=script, tools=TOOLS, policy=Allow(("*",)))
