@@ -201,6 +201,9 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Bin
     expires_at = change.now + timedelta(seconds=judged.expires_in)
     if bound and bound.proposal:
         expires_at = min(expires_at, bound.proposal.expires_at)
+    told: dict[str, Any] = {"action_id": call.operation_id} if call.proposal_id else {}
+    if call.held_by_id:
+        told["held_by"] = str(call.held_by_id)
     return new_approval(
         change,
         call,
@@ -208,8 +211,7 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Bin
         expires_at=expires_at,
         four_eyes=judged.four_eyes,
         editable=judged.editable,
-        **({"action_id": call.operation_id} if call.proposal_id else {}),
-        **({"held_by": str(call.held_by_id)} if call.held_by_id else {}),
+        **told,
     )
 
 
