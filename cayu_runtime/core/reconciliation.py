@@ -22,6 +22,7 @@ from .endings import OpenRound
 from .perform import Done, NotDone
 from .requests import new_approval
 from .routing import load_round, place_session, settle_round
+from .statements import find
 from .states import CLOSED_CALL, LEASED
 from .transitions import Change, transition
 
@@ -336,7 +337,11 @@ def _replayed(effect: EffectRecord, attempt: Attempt) -> Reconciled:
 
 
 def _effect(change: Change, effect_id: UUID) -> EffectRecord:
-    effect = EffectRecord.objects.select_related("call", "session").filter(session=change.session, pk=effect_id).first()
+    effect = find(EffectRecord, session=change.session.pk, id=effect_id)
     if effect is None:
         raise NotFound("There is no such effect.")
+    call = find(ToolCall, id=effect.call_id)
+    assert call is not None  # a foreign key
+    effect.session = call.session = change.session
+    effect.call = call
     return effect

@@ -29,7 +29,7 @@ from tests import rows
 from tests.api.clients import token_of
 from tests.web.office import Office
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(180)]
 EXAMPLES = 5
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 # A request that fits the schema may still name an agent, a tool or a session that there is not, or come too late.
