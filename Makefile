@@ -12,6 +12,9 @@ CHECK_ENVIRONMENT = SECRET_KEY=for-checks-alone CAYU_ENV_FILE= CAYU_DEMO=1 CAYU_
 LEFT_OUT = $(VENV)/left-out
 TEST_ENVIRONMENT = CAYU_TEST_LEFT_OUT=$(LEFT_OUT)
 
+# What needs no database, or looks at pages in a browser, has nothing new to say on the second one: `smoke` is enough.
+ON_POSTGRES = not architecture and not sqlite and (smoke or not (unit or e2e or chromium))
+
 .DEFAULT_GOAL := help
 .PHONY: help run test quick check bench faults screenshots
 
@@ -24,7 +27,7 @@ run: $(VENV)/run.stamp ## Start the demo on this machine; Ctrl-C ends it, the ne
 test: check ## Everything: the checks, then the suite on SQLite and on PostgreSQL (which the tests bring)
 	@rm -f $(LEFT_OUT)
 	$(TEST_ENVIRONMENT) $(PYTEST) -n auto --database=sqlite -m "not architecture and not postgres"
-	$(TEST_ENVIRONMENT) $(PYTEST) -n auto --database=postgres -m "not architecture and not sqlite and (not e2e or smoke)"
+	$(TEST_ENVIRONMENT) $(PYTEST) -n auto --database=postgres -m "$(ON_POSTGRES)"
 
 quick: $(VENV)/dev.stamp ## The fast half: unit, db, conformance and web tests on SQLite
 	$(PYTEST) -n auto -m "not postgres and not chromium" tests/unit tests/db tests/conformance tests/web

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
 from django.db import Error, connection
 from django.db.migrations.loader import MigrationLoader
@@ -86,3 +87,23 @@ PARTS: dict[str, Callable[[], str]] = {
     "workers": _workers,
     "sweep": _sweep,
 }
+
+
+def describe(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """The two probes in the API's description, for they are no routes of it: nobody signs in to ask them."""
+    parts = {name: {"type": "string", "description": f"`{OK}`, or what is wrong"} for name in PARTS}
+    said = {"status": {"type": "string"}}
+    answers = {"200": _answer("Every part answers", {**said, "parts": {"type": "object", "properties": parts}})}
+    answers["503"] = {**answers["200"], "description": "`parts` names what does not answer"}
+    result["paths"]["/health/live"] = _probe("health_live", "Is this process alive?", {"200": _answer("It is", said)})
+    result["paths"]["/health/ready"] = _probe("health_ready", "Is all there that a request needs?", answers)
+    return result
+
+
+def _probe(name: str, summary: str, answers: dict[str, Any]) -> dict[str, Any]:
+    return {"get": {"operationId": name, "summary": summary, "tags": ["health"], "security": [], "responses": answers}}
+
+
+def _answer(words: str, fields: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return {"description": words, "content": {"application/json": {"schema": schema}}}

@@ -190,7 +190,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "POSTPROCESSING_HOOKS": [],
+    "POSTPROCESSING_HOOKS": ["cayu_project.health.describe"],
     "PATH_CONVERTER_OVERRIDES": {
         "session_id": {"type": "string", "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,80}$"},
         "action_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$"},

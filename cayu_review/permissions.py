@@ -83,13 +83,14 @@ def may_by_token(actor: Actor, action: str, obj: Any) -> Answer:
     if scope is None:
         return ONLY_PEOPLE
     tenant_id = obj.id if isinstance(obj, Tenant) else obj.tenant_id
-    if actor.tenant != tenant_id or not roles_of(tenant_id, actor.on_behalf_of):
+    if actor.tenant != tenant_id:
         return NO_ROLE_BEHIND
     if scope not in scopes_of(tenant_id, actor.subject, actor.on_behalf_of):
         return Refusal("not_permitted", f"This token lacks the scope {scope!r}. Make one that has it.")
     if isinstance(obj, Session) and obj.requester != actor.on_behalf_of:
         return NOT_ITS_SESSION
-    return QUESTIONS[action](replace(actor, subject=actor.on_behalf_of), obj)
+    answer = QUESTIONS[action](replace(actor, subject=actor.on_behalf_of), obj)
+    return NO_ROLE_BEHIND if answer is NO_ROLE else answer
 
 
 def may_take_part(actor: Actor, tenant: Tenant) -> Answer:

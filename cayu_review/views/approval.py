@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -11,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from cayu_runtime import authority
 from cayu_runtime.errors import CayuError, Conflict, InvalidRequest, NotFound, NotPermitted
@@ -24,7 +23,7 @@ from ..actors import Member
 from ..compare import changes, differing_fields, pairs
 from ..exact import brief, editable_text, rows
 from ..wording import approval_words, effect_words
-from .pages import draft_of, members_only, page
+from .pages import deed, draft_of, members_only, page
 
 SAID = {
     "approve": "Approved. Not dispatched yet.",
@@ -49,16 +48,11 @@ class Draft:
     arguments: str | None = None
 
 
-def _deed(view: Callable[[HttpRequest, Member, Approval], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Where the page's forms are sent. Whoever comes by a link is led to the page: nothing is decided by reading."""
-
-    @require_http_methods(["GET", "HEAD", "POST"])
-    @members_only
-    def guarded(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
-        found = _found(member, approval_id)
-        return view(request, member, found) if request.method == "POST" else redirect("approval", approval_id)
-
-    return guarded
+def _found(member: Member, approval_id: UUID) -> Approval:
+    found = find_approval(member.tenant, approval_id)
+    if found is None:
+        raise NotFound("There is no such approval.")
+    return found
 
 
 @require_safe
@@ -67,12 +61,13 @@ def approval(request: HttpRequest, member: Member, approval_id: UUID) -> HttpRes
     return _show(request, member, _found(member, approval_id))
 
 
-@_deed
-def confirm(request: HttpRequest, member: Member, found: Approval) -> HttpResponse:
+@deed("approval", _found)
+def confirm(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
     """The second step of approving an EXTERNAL effect: asks again, and keeps what was written.
 
     With changed arguments it says what they come to. `back` leads to the form as it was filled in.
     """
+    found = _found(member, approval_id)
     draft = _draft(request, found)
     if "back" in request.POST:
         return _show(request, member, found, draft=draft)
@@ -93,9 +88,10 @@ def confirm(request: HttpRequest, member: Member, found: Approval) -> HttpRespon
     return _show(request, member, found, draft=draft, confirming=True, edited=edited)
 
 
-@_deed
-def decide(request: HttpRequest, member: Member, found: Approval) -> HttpResponse:
+@deed("approval", _found)
+def decide(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
     """Record the decision on exactly what the page showed, then open what waits next."""
+    found = _found(member, approval_id)
     draft, decision = _draft(request, found), request.POST.get("decision", "")
     try:
         if decision == "approve":
@@ -116,10 +112,10 @@ def decide(request: HttpRequest, member: Member, found: Approval) -> HttpRespons
     return _open_next(member, decided.approval)
 
 
-@_deed
-def revoke(request: HttpRequest, member: Member, found: Approval) -> HttpResponse:
+@deed("approval", _found)
+def revoke(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
     """Take an approval back before it is dispatched."""
-    draft = Draft(draft_of(request))
+    found, draft = _found(member, approval_id), Draft(draft_of(request))
     try:
         revoke_approval(
             member.tenant,
@@ -133,13 +129,6 @@ def revoke(request: HttpRequest, member: Member, found: Approval) -> HttpRespons
         return _unrecorded(request, member, found, problem, draft, taking_back=True)
     messages.info(request, "Taken back. Nothing was sent.")
     return redirect("approval", found.pk)
-
-
-def _found(member: Member, approval_id: UUID) -> Approval:
-    found = find_approval(member.tenant, approval_id)
-    if found is None:
-        raise NotFound("There is no such approval.")
-    return found
 
 
 def _draft(request: HttpRequest, found: Approval) -> Draft:

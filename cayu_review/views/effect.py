@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from cayu_runtime import authority
 from cayu_runtime.contracts.reconciler import MAX_RECEIPT
@@ -21,20 +20,14 @@ from cayu_runtime.services.session import abandon_session
 from ..actors import Member
 from ..exact import rows
 from ..wording import effect_words, finding_words
-from .pages import draft_of, members_only, page
+from .pages import deed, draft_of, members_only, page
 
 
-def _deed(view: Callable[[HttpRequest, Member, UUID], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Where the page's forms are sent. Whoever comes by a link is led to the page: nothing is settled by reading."""
-
-    @require_http_methods(["GET", "HEAD", "POST"])
-    @members_only
-    def guarded(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
-        if request.method != "POST":
-            return redirect("effect", _found(member, effect_id).pk)
-        return view(request, member, effect_id)
-
-    return guarded
+def _found(member: Member, effect_id: UUID) -> EffectRecord:
+    found = find_effect(member.tenant, effect_id)
+    if found is None:
+        raise NotFound("There is no such effect.")
+    return found
 
 
 @require_safe
@@ -44,7 +37,7 @@ def effect(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespons
     return _show(request, member, _found(member, effect_id))
 
 
-@_deed
+@deed("effect", _found)
 def look_up(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Ask the receiving system, and show its raw verdict."""
     return _settle(
@@ -55,7 +48,7 @@ def look_up(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
     )
 
 
-@_deed
+@deed("effect", _found)
 def receipt(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Have the adapter judge a receipt: JSON in the field, or a file of it."""
     return _settle(
@@ -68,7 +61,7 @@ def receipt(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
     )
 
 
-@_deed
+@deed("effect", _found)
 def verify(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Have the verifier look at what a receipt says was done."""
     try:
@@ -78,7 +71,7 @@ def verify(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespons
     return redirect("effect", effect_id)
 
 
-@_deed
+@deed("effect", _found)
 def abandon(request: HttpRequest, member: Member, effect_id: UUID) -> HttpResponse:
     """Give the whole session up; the effect stays uncertain until evidence comes."""
     found = _found(member, effect_id)
@@ -133,13 +126,6 @@ def _show(
         "max_receipt": MAX_RECEIPT // 1024,
     }
     return page(request, member, "review/effect.html", context, status)
-
-
-def _found(member: Member, effect_id: UUID) -> EffectRecord:
-    found = find_effect(member.tenant, effect_id)
-    if found is None:
-        raise NotFound("There is no such effect.")
-    return found
 
 
 def _refusal(member: Member, found: EffectRecord) -> str:

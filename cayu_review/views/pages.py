@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
 
 from cayu_runtime import authority
 from cayu_runtime.errors import NotFound, NotPermitted
@@ -25,14 +26,17 @@ from ..actors import Member, member_for
 from ..drafts import draft_of, drop_draft, kept_draft, page_of_form
 
 P = ParamSpec("P")
+Key = TypeVar("Key", UUID, str)
 View = Callable[..., HttpResponse]
+Deed = Callable[[HttpRequest, Member, Key], HttpResponse]
 READING = ("GET", "HEAD")
 Cursor = tuple[datetime, UUID]
 # With this header a page that is shown already asks for its parts again; its value is the mark of what it shows.
 LIVE = "X-Cayu-Live"
 
 __all__ = [
-    "Cursor", "csrf_failure", "cursor_after", "cursor_of", "draft_of", "members_only", "number_of", "page", "unmoved",
+    "Cursor", "csrf_failure", "cursor_after", "cursor_of", "deed", "draft_of", "members_only", "number_of", "page",
+    "unmoved",
 ]  # fmt: skip
 
 
@@ -66,6 +70,27 @@ def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpRespons
         return response
 
     return guarded
+
+
+def deed(address: str, find: Callable[[Member, Key], object]) -> Callable[[Deed[Key]], View]:
+    """Where the forms of the page `address` are sent, by POST. Whoever comes by a link is led to that page, if there is
+    one for them (`find` raises NotFound): nothing is done by reading.
+    """
+
+    def wrap(view: Deed[Key]) -> View:
+        @require_http_methods([*READING, "POST"])
+        @members_only
+        @wraps(view)
+        def guarded(request: HttpRequest, member: Member, **of: Key) -> HttpResponse:
+            (key,) = of.values()
+            if request.method == "POST":
+                return view(request, member, key)
+            find(member, key)
+            return redirect(address, key)
+
+        return guarded
+
+    return wrap
 
 
 def page(

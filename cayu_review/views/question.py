@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from cayu_runtime import authority
 from cayu_runtime.contracts.question import MAX_ANSWER
@@ -20,7 +20,7 @@ from cayu_runtime.services.question import answer_question
 
 from ..actors import Member
 from ..wording import question_words
-from .pages import cursor_after, cursor_of, draft_of, members_only, page
+from .pages import cursor_after, cursor_of, deed, draft_of, members_only, page
 from .queue import frame
 
 
@@ -42,18 +42,22 @@ def to_answer(request: HttpRequest, member: Member) -> HttpResponse:
     return page(request, member, "review/questions.html", context)
 
 
+def _found(member: Member, question_id: UUID) -> Question:
+    found = questions.find_question(member.tenant, question_id)
+    if found is None:
+        raise NotFound("There is no such question.")
+    return found
+
+
 @require_safe
 @members_only
 def question(request: HttpRequest, member: Member, question_id: UUID) -> HttpResponse:
     return _show(request, member, _found(member, question_id))
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@members_only
+@deed("question", _found)
 def answer(request: HttpRequest, member: Member, question_id: UUID) -> HttpResponse:
     """Record the answer to exactly what the page showed, then open what waits next."""
-    if request.method != "POST":
-        return redirect("question", _found(member, question_id).pk)
     draft = draft_of(request)
     try:
         answered = answer_question(
@@ -69,13 +73,6 @@ def answer(request: HttpRequest, member: Member, question_id: UUID) -> HttpRespo
     link = reverse("session", args=[answered.question.session.session_id])
     messages.info(request, format_html('{} <a href="{}">See what comes of it</a>', said, link))
     return _open_next(member, answered.question)
-
-
-def _found(member: Member, question_id: UUID) -> Question:
-    found = questions.find_question(member.tenant, question_id)
-    if found is None:
-        raise NotFound("There is no such question.")
-    return found
 
 
 def _show(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
 
 from cayu_runtime.errors import Conflict, InvalidRequest
 from cayu_runtime.services.session import continue_session, interrupt_session, resume_session
 
 from ..actors import Member
-from .pages import draft_of, members_only
+from .pages import deed, draft_of
 from .session import find, show
 
 STOPPED = {
@@ -23,20 +20,7 @@ STOPPED = {
 }
 
 
-def _deed(view: Callable[[HttpRequest, Member, str], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Where the page's forms are sent. Whoever comes by a link is led to the page: nothing is done by reading."""
-
-    @require_http_methods(["GET", "HEAD", "POST"])
-    @members_only
-    def guarded(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
-        if request.method != "POST":
-            return redirect("session", find(member, session_id).session_id)
-        return view(request, member, session_id)
-
-    return guarded
-
-
-@_deed
+@deed("session", find)
 def stop(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
     """Stop it. What waits is cancelled, what runs ends by its effect class; asking twice changes nothing."""
     reason = draft_of(request)
@@ -48,7 +32,7 @@ def stop(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
     return redirect("session", session_id)
 
 
-@_deed
+@deed("session", find)
 def resume(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
     """Lift what stopped it. What waits for a person or for evidence goes on waiting."""
     try:
@@ -62,7 +46,7 @@ def resume(request: HttpRequest, member: Member, session_id: str) -> HttpRespons
     return redirect("session", session_id)
 
 
-@_deed
+@deed("session", find)
 def go_on(request: HttpRequest, member: Member, session_id: str) -> HttpResponse:
     """Send it a further message. The transcript is as it was if it is not accepted, and the words are kept."""
     try:

@@ -9,7 +9,7 @@ from ..core.states import ATTEMPT, EFFECT
 from ..models import Attachment, Attempt, EffectRecord, Session, ToolCall
 from .listing import Search, Within
 from .reading import AuditAdmin, Below
-from .runs import OF_SESSION, SESSION_ID
+from .runs import SESSION_ID, of_session
 
 
 @admin.register(EffectRecord)
@@ -23,7 +23,7 @@ class EffectRecordAdmin(AuditAdmin):
     )
     choices = {"state": EFFECT.names, "effect_class": ("idempotent", "external")}
     within = {
-        **OF_SESSION,
+        "session": of_session(),
         "call": Within(ToolCall, lambda call: Q(call=call)),
         "linked_to": Within(EffectRecord, lambda effect: Q(linked_to=effect)),
     }

@@ -9,7 +9,7 @@ from ..core.states import APPROVAL, PROPOSAL, QUESTION
 from ..models import Approval, Decision, Proposal, Question, ToolCall
 from .listing import Search, Within
 from .reading import AuditAdmin, Below
-from .runs import OF_SESSION, SESSION_ID
+from .runs import SESSION_ID, of_session
 
 OF_CALL = Within(ToolCall, lambda call: Q(call=call))
 
@@ -20,7 +20,7 @@ class ApprovalAdmin(AuditAdmin):
     list_display = ("id", "session", "verb", "target", "effect_class", "requester_name", "state", "created_at")
     searches = (SESSION_ID, Search("effect's operation id", "call__effect__operation_id"))
     choices = {"state": APPROVAL.names}
-    within = {**OF_SESSION, "call": OF_CALL}
+    within = {"session": of_session(), "call": OF_CALL}
     below = (Below("Decisions", Decision, "approval"),)
 
 
@@ -39,7 +39,7 @@ class ProposalAdmin(AuditAdmin):
     list_display = ("action_id", "session", "tool", "state", "created_at", "expires_at")
     searches = (Search("action id", "action_id", prefix=True), SESSION_ID)
     choices = {"state": PROPOSAL.names}
-    within = {**OF_SESSION, "recorded_by": Within(ToolCall, lambda call: Q(recorded_by=call))}
+    within = {"session": of_session(), "recorded_by": Within(ToolCall, lambda call: Q(recorded_by=call))}
     below = (Below("Calls made under it", ToolCall, "proposal"),)
 
 
@@ -49,4 +49,4 @@ class QuestionAdmin(AuditAdmin):
     list_display = ("id", "session", "agent", "text", "state", "answered_by_name", "created_at")
     searches = (SESSION_ID,)
     choices = {"state": QUESTION.names}
-    within = {**OF_SESSION, "call": OF_CALL}
+    within = {"session": of_session(), "call": OF_CALL}

@@ -25,7 +25,12 @@ from .listing import Search, Within
 from .reading import AuditAdmin, Below
 
 SESSION_ID = Search("session id", "session__session_id")
-OF_SESSION = {"session": Within(Session, lambda session: Q(session=session))}
+
+
+def of_session(order: str = "") -> Within:
+    return Within(Session, lambda session: Q(session=session), order)
+
+
 BY_ROUND = Within(Session, lambda session: Q(round__session=session))
 CLASSES = ("none", "idempotent", "external")
 
@@ -71,7 +76,7 @@ class ToolRoundAdmin(AuditAdmin):
     list_display = ("id", "session", "position", "state", "created_at", "settled_at")
     searches = (SESSION_ID,)
     choices = {"state": ROUND.names}
-    within = {"session": Within(Session, lambda session: Q(session=session), order="position")}
+    within = {"session": of_session("position")}
     below = (Below("Calls", ToolCall, "round"),)
 
 
@@ -106,7 +111,7 @@ class MessageAdmin(AuditAdmin):
     list_display = ("position", "session", "role", "created_at")
     searches = (SESSION_ID,)
     choices = {"role": ("user", "model", "tools")}
-    within = {"session": Within(Session, lambda session: Q(session=session), order="position")}
+    within = {"session": of_session("position")}
 
 
 @admin.register(Event)
@@ -117,4 +122,4 @@ class EventAdmin(AuditAdmin):
     )
     list_display = ("seq", "session", "type", "at", "hash")
     searches = (SESSION_ID,)
-    within = {"session": Within(Session, lambda session: Q(session=session), order="seq")}
+    within = {"session": of_session("seq")}

@@ -4,6 +4,7 @@ REFERENCE   3 model steps, 3 tool calls, 1 approval: put a proposal on record; a
             it, verify it; say so
 ROUNDS      one reading call in each round, as many rounds as the message asks for
 CALLS       one round of allowed effect calls
+UNCERTAIN   one allowed effect call whose answer is lost; its adapter confirms it
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from uuid import UUID
 
 from ..contracts import (
     Agent,
+    Finding,
+    Inquiry,
     Limits,
+    Observation,
     PolicyDecision,
     PolicyIdentity,
     PolicyRequest,
     PolicyResult,
+    Reconciler,
     Reviewed,
     Tool,
     ToolContext,
@@ -56,6 +61,21 @@ class Recording(Answering):
     def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
         ctx.require("record_proposal")(ctx, tool=APPLY.spec.name, fields=args)
         return super().run(ctx, args)
+
+
+class Losing(Answering):
+    """Acts, and its answer is lost."""
+
+    def run(self, ctx: ToolContext, args: dict[str, Any]) -> ToolResult:
+        raise ConnectionError("The answer was lost.")
+
+
+class Confirming(Reconciler):
+    """Confirms whatever it is asked about."""
+
+    def lookup(self, inquiry: Inquiry) -> Observation:
+        result = ToolResult(f"sent: {inquiry.arguments['action_id']}")
+        return Observation(Finding.CONFIRMED_DONE, "It happened.", result)
 
 
 class AsProposed:
@@ -117,6 +137,11 @@ NOTE = Answering(
     ToolSpec("write_note", "Write one note.", _fields("action_id"), ToolEffect.IDEMPOTENT, parallel_safe=False), "noted"
 )
 
+SEND = Losing(
+    ToolSpec("send_change", "Send a change.", _fields("action_id"), ToolEffect.EXTERNAL, target="action_id"), "sent"
+)
+SEND.reconciler = Confirming()
+
 REFERENCE = Agent(
     name="bench-reference",
     model="bench:reference",
@@ -127,3 +152,4 @@ REFERENCE = Agent(
 )
 ROUNDS = Agent(name="bench-rounds", model="bench:rounds", tools=(READ,), limits=Limits(max_steps=100_000))
 CALLS = Agent(name="bench-calls", model="bench:calls", tools=(NOTE,), policy=Allow((NOTE.spec.name,)))
+UNCERTAIN = Agent(name="bench-uncertain", model="bench:uncertain", tools=(SEND,), policy=Allow((SEND.spec.name,)))

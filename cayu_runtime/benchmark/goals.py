@@ -82,4 +82,12 @@ FIGURES = (
     Figure("cpu_ms_worker", "CPU of a lifecycle, all processes of the worker", "ms", {}),
     Figure("idle_cpu_percent", "CPU of an idle worker", "%", at_most(5)),
     Figure("command_start_s", "start of `manage.py`", "s", at_most(1)),
+    Figure("api_read_p50_ms", "API, 4 clients at once: a read, p50", "ms", {}),
+    Figure("api_read_p95_ms", "API, 4 clients at once: a read, p95", "ms", at_most(25)),
+    Figure("api_start_p50_ms", "API, 4 clients at once: start of a session, p50", "ms", {}),
+    Figure("api_start_p95_ms", "API, 4 clients at once: start of a session, p95", "ms", at_most(40)),
+    Figure("lookups_per_s_100", "lookups of 100 unknown effects", "/s", at_least(50)),
+    Figure("lookups_per_s_1000", "lookups of 1,000 unknown effects", "/s", at_least(50)),
+    Figure("sweep_ms_10000", "sweep, 100 stuck sessions, 10,000 finished", "ms", at_most(50)),
+    Figure("sweep_ms_100000", "sweep, 100 stuck sessions, 100,000 finished", "ms", at_most(50)),
 )  # fmt: skip

@@ -10,22 +10,25 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import counts, queue, speed, storage, workers
+from . import api, counts, queue, speed, storage, sweeping, uncertain, workers
 from .lifecycle import Engine
 
 Measure = Callable[..., Callable[[], Any]]
 
 MEASURES: dict[str, Measure] = {
+    "api": api.api,
     "calls": speed.calls,
     "counts": counts.counts,
     "decisions": workers.decisions,
     "end to end": workers.end_to_end,
     "lifecycles": speed.lifecycles,
+    "lookups": uncertain.lookups,
     "queue": queue.queue,
     "raw driver": speed.raw_driver,
     "rounds": speed.rounds,
     "server": storage.server,
     "storage": storage.storage,
+    "sweep": sweeping.sweep,
 }
 
 

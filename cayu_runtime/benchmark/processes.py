@@ -10,21 +10,24 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
+from django.conf import settings
 
 # How benchmark/settings.py learns whose settings it is to extend.
 MEASURED = "CAYU_BENCH_SETTINGS"
 LIMIT_SECONDS = 900.0
+START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 # What the shell around may say about a deployment; a child hears nothing of it.
 NOT_INHERITED = ("CAYU_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_", "SECRET_KEY", "DEBUG", "ALLOWED_HOSTS", "CSRF_")
@@ -85,18 +88,36 @@ class Ground:
     @contextmanager
     def worker(self) -> Iterator[psutil.Process]:
         """A real `manage.py worker`, stopped as a service manager would, and not left behind."""
+        with self._running("worker", [sys.executable, "-m", "django", "worker"], self.environment()) as tree:
+            yield tree
+
+    @contextmanager
+    def web(self) -> Iterator[int]:
+        """A real web process that counts requests and refuses none for their number; its port on this machine."""
+        port = _free_port()
+        application = ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))
+        options = ["--port", str(port), "--lifespan", "off", "--no-access-log"]
+        no_limit = dict.fromkeys(("CAYU_API_READS", "CAYU_API_WRITES"), str(10**6))
+        with self._running(
+            "web", [sys.executable, "-m", "uvicorn", application, *options], self.environment("web") | no_limit
+        ) as tree:
+            _wait_until_listening(port, tree)
+            yield port
+
+    @contextmanager
+    def _running(self, name: str, argv: list[str], environment: dict[str, str]) -> Iterator[psutil.Process]:
         with tempfile.TemporaryFile() as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "django", "worker"],
-                env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                argv, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
             tree = psutil.Process(process.pid)
             try:
                 yield tree
-                if process.poll() is not None:
-                    raise BenchFailed(f"`manage.py worker` ended by itself:\n{_tail(log)}")
             finally:
+                over = process.poll() is not None
                 _stop(process, tree)
+                if over:  # then that is the reason for whatever else went wrong
+                    raise BenchFailed(f"The {name} ended by itself:\n{_tail(log)}")
 
 
 @dataclass(slots=True)
@@ -153,6 +174,22 @@ class _Child:
         if not line:
             raise BenchFailed(f"The measurement {self._name!r} failed:\n{_tail(self._log)}")
         return line
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _wait_until_listening(port: int, process: psutil.Process) -> None:
+    """Returns as well when the process ended; the measurement then says that nobody answers."""
+    give_up = time.monotonic() + START_SECONDS
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < give_up:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.05)
 
 
 def _tail(log: Any) -> str:

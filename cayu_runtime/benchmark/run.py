@@ -15,6 +15,7 @@ import psutil
 from .processes import Ground, cpu_seconds
 
 QUEUE_SIZES = (100, 10_000, 100_000)
+FINISHED = (10_000, 100_000)
 LONGEST = 300.0
 
 Figures = dict[str, float]
@@ -34,11 +35,14 @@ class Extent:
     idle_seconds: float = 20.0
     starts: int = 7
     queue_sizes: tuple[int, ...] = QUEUE_SIZES
+    requests: int = 400
+    unknown: int = 1000
+    finished: tuple[int, ...] = FINISHED
 
 
 QUICK = Extent(
     seconds=4.0, raw_seconds=2.0, stored=300, sessions=2, decisions=20, end_to_end=40, idle_seconds=8.0, starts=3,
-    queue_sizes=QUEUE_SIZES[:2],
+    queue_sizes=QUEUE_SIZES[:2], requests=50, unknown=100, finished=FINISHED[:1],
 )  # fmt: skip
 
 
@@ -152,7 +156,22 @@ def queue(ground: Ground, extent: Extent) -> Figures:
     return figures
 
 
-# The queue's very many rows come last, since everything else would be measured among them.
+def api(ground: Ground, extent: Extent) -> Figures:
+    with ground.web() as port:
+        found = ground.measure("api", process="", port=port, requests=extent.requests)
+    return {f"api_{what}_{part}_ms": ms for what, parts in found.items() for part, ms in parts.items()}
+
+
+def lookups(ground: Ground, extent: Extent) -> Figures:
+    return {f"lookups_per_s_{extent.unknown}": _per_second([ground.measure("lookups", effects=extent.unknown)])}
+
+
+def sweep(ground: Ground, extent: Extent) -> Figures:
+    found = ground.measure("sweep", sizes=extent.finished)
+    return {f"sweep_ms_{size}": ms for size, ms in found.items()}
+
+
+# Very many rows come last, since everything else would be measured among them.
 STEPS: dict[str, Step] = {
     "counts": count,
     "lifecycles": lifecycles,
@@ -161,7 +180,10 @@ STEPS: dict[str, Step] = {
     "rounds": rounds,
     "worker": worker,
     "start": start,
+    "api": api,
+    "lookups": lookups,
     "queue": queue,
+    "sweep": sweep,
 }
 
 

@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from . import marks
-from .agents import APPLY, CALLS_IN_ROUND, NOTE, READ, RECORD, VERIFY
+from .agents import APPLY, CALLS_IN_ROUND, NOTE, READ, RECORD, SEND, VERIFY
 
 Parts = Sequence[TextPart | ToolCallPart]
 Script = Callable[[int, str], Parts]
@@ -41,11 +41,15 @@ def calls(step: int, message: str) -> Parts:
     return [TextPart("All notes were written.")]
 
 
+def uncertain(step: int, message: str) -> Parts:
+    return [TextPart(f"{message} was sent.")] if step else [_call(SEND, step, 0, {"action_id": message})]
+
+
 def _call(tool: Any, step: int, index: int, arguments: dict[str, str]) -> ToolCallPart:
     return ToolCallPart(tool.spec.name, arguments, tool_call_id=f"call_{step}_{index}")
 
 
-SCRIPTS: dict[str, Script] = {"reference": reference, "rounds": rounds, "calls": calls}
+SCRIPTS: dict[str, Script] = {"reference": reference, "rounds": rounds, "calls": calls, "uncertain": uncertain}
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,9 @@ from . import attachments, canonical, ids, results, reviewed
 from .dispatch import close_call, close_effect, receipt_of, result_of
 from .endings import OpenRound
 from .perform import Done, NotDone
+from .requests import new_approval
 from .routing import load_round, place_session, settle_round
+from .statements import find
 from .states import CLOSED_CALL, LEASED
 from .transitions import Change, transition
 
@@ -262,10 +264,6 @@ def _offer_retry(
     change.move(call, "awaiting_approval", reason="safe_to_retry")
     if work.round.state == "executing":  # after a quarantine several calls of a round may come here
         change.move(work.round, "waiting")
-    before = Approval.objects.filter(call=call).order_by("-version").first()
-    approval = _approval_again(change, call, effect, before)
-    change.add(approval)
-    work.approvals[call.id] = approval
     change.event(
         "tool.effect.safe_to_retry",
         call=call,
@@ -273,44 +271,23 @@ def _offer_retry(
         attempt=str(attempt.id),
         barred=observation.barred,
     )
-    change.event(
-        "tool.call.approval_requested",
-        call=call,
-        approval=str(approval.id),
-        version=approval.version,
-        digest=approval.intent_digest.hex(),
-        expires_at=approval.expires_at.isoformat(),
-        policy=call.policy,
+    approval = _approval_again(change, call, effect)
+    change.add(approval)
+    work.approvals[call.id] = approval
+
+
+def _approval_again(change: Change, call: ToolCall, effect: EffectRecord) -> Approval:
+    """The next version: as much time as the one before had, and nothing to edit."""
+    before = Approval.objects.filter(call=call).order_by("-version").first()
+    return new_approval(
+        change,
+        call,
+        reason=_again(effect),
+        expires_at=change.now + (before.expires_at - before.created_at if before else RETRY_DAYS),
+        four_eyes=before.four_eyes if before else True,
+        version=before.version + 1 if before else 1,
         again=True,
     )
-
-
-def _approval_again(change: Change, call: ToolCall, effect: EffectRecord, before: Approval | None) -> Approval:
-    session = change.session
-    length = before.expires_at - before.created_at if before else RETRY_DAYS
-    approval = Approval(
-        id=ids.new_id(),
-        tenant_id=call.tenant_id,
-        session=session,
-        call=call,
-        version=before.version + 1 if before else 1,
-        intent_digest=call.intent_digest,
-        agent=session.agent,
-        task=session.task,
-        tool=call.tool,
-        verb=call.verb,
-        target=call.target,
-        effect_class=call.effect_class,
-        policy_reason=_again(effect),
-        requester=session.requester,
-        requester_name=session.requester_name,
-        four_eyes=before.four_eyes if before else True,
-        state="pending",
-        created_at=change.now,
-        expires_at=change.now + length,
-    )
-    approval.call = call
-    return approval
 
 
 def _again(effect: EffectRecord) -> str:
@@ -360,7 +337,11 @@ def _replayed(effect: EffectRecord, attempt: Attempt) -> Reconciled:
 
 
 def _effect(change: Change, effect_id: UUID) -> EffectRecord:
-    effect = EffectRecord.objects.select_related("call", "session").filter(session=change.session, pk=effect_id).first()
+    effect = find(EffectRecord, session=change.session.pk, id=effect_id)
     if effect is None:
         raise NotFound("There is no such effect.")
+    call = find(ToolCall, id=effect.call_id)
+    assert call is not None  # a foreign key
+    effect.session = call.session = change.session
+    effect.call = call
     return effect

@@ -13,6 +13,7 @@ from . import canonical, ids, judgement, questions, repetition, results, reviewe
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
+from .requests import new_approval
 from .reviewed import Binding
 from .routing import add_message, place_session, route
 from .states import CLOSED_CALL
@@ -197,43 +198,21 @@ def _new_effect(change: Change, call: ToolCall) -> EffectRecord:
 
 def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Binding | None) -> Approval:
     """What a person is asked. It waits no longer than the proposal that the call is bound to is open."""
-    session = change.session
     expires_at = change.now + timedelta(seconds=judged.expires_in)
     if bound and bound.proposal:
         expires_at = min(expires_at, bound.proposal.expires_at)
-    approval = Approval(
-        id=ids.new_id(),
-        tenant_id=call.tenant_id,
-        session=session,
-        call=call,
-        intent_digest=call.intent_digest,
-        agent=session.agent,
-        task=session.task,
-        tool=call.tool,
-        verb=call.verb,
-        target=call.target,
-        effect_class=call.effect_class,
-        policy_reason=call.decision_reason,
-        requester=session.requester,
-        requester_name=session.requester_name,
+    told: dict[str, Any] = {"action_id": call.operation_id} if call.proposal_id else {}
+    if call.held_by_id:
+        told["held_by"] = str(call.held_by_id)
+    return new_approval(
+        change,
+        call,
+        reason=call.decision_reason,
+        expires_at=expires_at,
         four_eyes=judged.four_eyes,
         editable=judged.editable,
-        state="pending",
-        created_at=change.now,
-        expires_at=expires_at,
+        **told,
     )
-    change.event(
-        "tool.call.approval_requested",
-        call=call,
-        approval=str(approval.id),
-        version=approval.version,
-        digest=approval.intent_digest.hex(),
-        expires_at=approval.expires_at.isoformat(),
-        policy=call.policy,
-        **({"action_id": call.operation_id} if call.proposal_id else {}),
-        **({"held_by": str(call.held_by_id)} if call.held_by_id else {}),
-    )
-    return approval
 
 
 def agent_limits_reached(agent: Agent, session_steps: int, calls: int) -> str | None:

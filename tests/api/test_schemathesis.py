@@ -1,6 +1,7 @@
 """What the description says is what the API does, tried by schemathesis for everybody who may call.
 
-Bounded: some cases for each operation, half of them with ids that exist. `make test` runs it on both databases.
+Bounded: some cases for each operation, half of them with ids that exist. On PostgreSQL alone, which
+is the stricter one: it refuses NUL and numbers that are out of range.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
@@ -27,10 +29,13 @@ from tests import rows
 from tests.api.clients import token_of
 from tests.web.office import Office
 
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(180)]
 EXAMPLES = 5
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 # A request that fits the schema may still name an agent, a tool or a session that there is not, or come too late.
 LEFT_OUT = [checks.positive_data_acceptance]
+# Not ready is 503, as described: no worker runs in this test.
+NOT_READY = [*LEFT_OUT, not_a_server_error]
 
 
 @pytest.fixture
@@ -86,10 +91,11 @@ def test_every_answer_is_one_that_is_described(ids: dict[str, str], headers: dic
     tried = []
     with connection_of_the_test():
         for operation in operations():
-            for mode in MODES:
+            takes_something = bool([*operation.iter_parameters(), *operation.body])
+            for mode in MODES if takes_something else MODES[:1]:  # what takes nothing can't be asked wrongly
                 tried.append(operation.label)
                 explore(operation, mode, ids, headers)
-    assert len(set(tried)) >= 16
+    assert len(set(tried)) >= 18
     assert Session.objects.exists()
 
 
@@ -105,6 +111,7 @@ def explore(operation: Any, mode: GenerationMode, ids: dict[str, str], headers: 
     def run(case: Any, real: bool) -> None:
         if real and mode is GenerationMode.POSITIVE and case.path_parameters:
             case.path_parameters = {name: ids[name] for name in case.path_parameters}
-        case.call_and_validate(headers=headers, excluded_checks=LEFT_OUT)
+        left_out = NOT_READY if operation.path == "/health/ready" else LEFT_OUT
+        case.call_and_validate(headers=headers, excluded_checks=left_out)
 
     run()

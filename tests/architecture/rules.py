@@ -86,3 +86,21 @@ def inline_scripts_and_styles(root: Path) -> list[str]:
                     line = text.count("\n", 0, match.start()) + 1
                     found.append(f"{path.relative_to(root)}:{line} has {what}")
     return found
+
+
+def pages_that_nothing_leads_to(root: Path) -> list[str]:
+    """Each page of the docs, and each of those beside README, is linked from README itself."""
+    readme = (root / "README.md").read_text() if (root / "README.md").exists() else ""
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md")]
+    names = sorted(str(page.relative_to(root)) for page in pages)
+    return [name for name in names if name != "README.md" and f"({name})" not in readme]
+
+
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def links_that_lead_nowhere(root: Path) -> list[str]:
+    """A relative link of a page leads to a file or a folder."""
+    pages = sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")])
+    broken = [(page, link) for page in pages for link in LINK.findall(page.read_text())]
+    return [f"{page.relative_to(root)}: {link}" for page, link in broken if not (page.parent / link).exists()]

@@ -14,6 +14,8 @@ RULES: list[Callable[[Path], list[str]]] = [
     rules.files_that_are_no_noun,
     rules.utils,
     rules.inline_scripts_and_styles,
+    rules.pages_that_nothing_leads_to,
+    rules.links_that_lead_nowhere,
 ]
 
 
@@ -111,3 +113,12 @@ def test_linked_script_and_style_are_let_through(tmp_path: Path) -> None:
     html = '<link rel="stylesheet" href="a.css"><script defer src="a.js"></script><p>One style = one voice</p>'
     make(tmp_path, {"templates/page.html": html})
     assert rules.inline_scripts_and_styles(tmp_path) == []
+
+
+def test_a_page_without_a_link_and_a_link_without_a_page_are_found(tmp_path: Path) -> None:
+    make(tmp_path, {
+        "README.md": "[a](docs/a.md) and [b](docs/b.md#part) and [out](https://example.org/x.md)",
+        "docs/a.md": "[up](../README.md)", "docs/lost.md": "",
+    })  # fmt: skip
+    assert rules.pages_that_nothing_leads_to(tmp_path) == ["docs/lost.md"]
+    assert rules.links_that_lead_nowhere(tmp_path) == ["README.md: docs/b.md"]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 
 from cayu_runtime.core.writers import turn
 
@@ -79,6 +79,19 @@ def test_a_thread_that_ends_closes_its_opening() -> None:
         thread, _ = waiting_writer()
         thread.join(PATIENCE)
     assert open_files() == before
+
+
+def test_a_turn_that_does_not_come_is_an_error_and_is_not_taken_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.2)
+    with holder(), pytest.raises(OperationalError, match=r"for 0\.2 seconds"), turn():
+        pytest.fail("two had their turn at one time")
+    monkeypatch.undo()
+    for thread in threading.enumerate():
+        if thread.name == "turn to write":
+            thread.join(PATIENCE)
+    other, entered = waiting_writer()
+    assert entered.wait(PATIENCE), "who gave up has the turn"
+    other.join(PATIENCE)
 
 
 def test_inside_a_transaction_there_is_no_second_turn() -> None:

@@ -61,6 +61,7 @@ def read(page: Any) -> None:
     page.locator("[data-approve]:enabled:visible").first.wait_for()
 
 
+@pytest.mark.smoke
 def test_an_external_deed_asks_in_place_with_the_focus_on_cancel(office: Office, opens: Open) -> None:  # UX 5
     approval = office.approval(office.ask())
     page = opens(f"/approvals/{approval.id}/")

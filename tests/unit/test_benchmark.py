@@ -210,9 +210,12 @@ def test_a_step_that_does_not_exist_is_refused() -> None:
 
 
 def test_quick_is_shorter_in_everything() -> None:
-    assert all(getattr(QUICK, name) < getattr(Extent(), name) for name in ("seconds", "decisions", "idle_seconds"))
+    assert all(
+        getattr(QUICK, name) < getattr(Extent(), name) for name in ("seconds", "decisions", "requests", "unknown")
+    )
     assert QUICK.queue_sizes == Extent().queue_sizes[:2]
-    assert list(STEPS)[-1] == "queue"
+    assert QUICK.finished == Extent().finished[:1]
+    assert list(STEPS)[-2:] == ["queue", "sweep"]
 
 
 def test_the_command_measures_on_a_database_of_its_own() -> None:

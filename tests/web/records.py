@@ -4,25 +4,7 @@ from typing import Any
 
 from django.db import models
 
-from cayu_runtime.models import (
-    Approval,
-    Attachment,
-    Attempt,
-    AuditEntry,
-    Decision,
-    DispatchPause,
-    EffectRecord,
-    Event,
-    IdempotencyKey,
-    Message,
-    Proposal,
-    Quarantine,
-    Question,
-    Session,
-    Tenant,
-    ToolCall,
-    ToolRound,
-)
+from cayu_runtime.models import Decision, Tenant
 from tests import rows
 
 Rows = dict[type[models.Model], Any]
@@ -34,25 +16,27 @@ def one_of_each(tenant: Tenant) -> Rows:
     call = rows.call("completed", session=session)
     effect = rows.effect("completed", call=call)
     approval = rows.approval("consumed", call=call)
-    return {
-        Tenant: tenant,
-        Session: session,
-        ToolRound: call.round,
-        ToolCall: call,
-        EffectRecord: effect,
-        Attempt: rows.attempt("selected", effect=effect),
-        Approval: approval,
-        Decision: approval.decided_by,
-        Proposal: rows.proposal("used", session=session, used_by=call, recorded_by=call),
-        Question: rows.question("answered", session=session, call=rows.call("completed", session=session)),
-        Attachment: rows.attachment(call=call, effect=effect),
-        Message: rows.message(session=session),
-        Event: rows.event(session=session),
-        AuditEntry: rows.audit_entry(tenant=tenant),
-        DispatchPause: rows.pause(tenant=tenant),
-        Quarantine: rows.quarantine(tenant=tenant),
-        IdempotencyKey: rows.idempotency_key(tenant=tenant, session=session),
-    }
+    asked = rows.call("completed", session=session)
+    made: tuple[models.Model, ...] = (
+        tenant,
+        session,
+        call.round,
+        call,
+        effect,
+        rows.attempt("selected", effect=effect),
+        approval,
+        Decision.objects.get(approval=approval),
+        rows.proposal("used", session=session, used_by=call, recorded_by=call),
+        rows.question("answered", session=session, call=asked),
+        rows.attachment(call=call, effect=effect),
+        rows.message(session=session),
+        rows.event(session=session),
+        rows.audit_entry(tenant=tenant),
+        rows.pause(tenant=tenant),
+        rows.quarantine(tenant=tenant),
+        rows.idempotency_key(tenant=tenant, session=session),
+    )
+    return {type(row): row for row in made}
 
 
 def list_of(model: type[models.Model]) -> str:
