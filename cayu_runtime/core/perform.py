@@ -19,7 +19,7 @@ from typing import Any
 from django.db import connections
 
 from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolEffect, ToolResult
-from . import secrets
+from . import points, secrets
 from .attachments import Attached, bound
 from .canonical import bounded, storable_key
 from .secrets import written_forms
@@ -103,6 +103,7 @@ def perform(
 
     If one that was left behind ends after all, `late` is told in the tool's own thread what came of it.
     """
+    points.reached(points.BEFORE_TOOL)
     if ctx.seconds_left <= 0:
         return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True), begun=False)
     box: list[Returned | Raised] = []
@@ -120,6 +121,7 @@ def perform(
     thread = threading.Thread(target=context.run, args=(work,), name=f"tool-{tool.spec.name}", daemon=True)
     thread.start()
     thread.join(ctx.seconds_left)
+    points.reached(points.AFTER_TOOL)
     if taken.acquire(blocking=False):
         return _out_of_time(ctx)
     return _classify(box[0], tool, ctx, arguments)

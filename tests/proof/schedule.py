@@ -1,0 +1,475 @@
+"""One schedule: people, workers, a sweep and what breaks, in an order that its seed and number decide."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django_q.models import OrmQ
+
+from cayu_runtime.core import clock, engine, points
+from cayu_runtime.errors import CayuError
+from cayu_runtime.models import Approval, EffectRecord, Question, Session, Worker
+from cayu_runtime.services.tenant import create_tenant
+from cayu_runtime.worker.beats import worker_name
+from cayu_runtime.worker.sweep import Sweep
+from tests.proof.agents import Scene, declare
+from tests.proof.faults import DATABASE_ERRORS, IN_CHILDREN, OTHERS, RESTART, Injection, Injector
+from tests.proof.hands import PATIENCE, Hand, Killed, Stuck
+from tests.proof.nursery import Ended
+from tests.proof.oracle import INWARD, Oracle
+from tests.proof.people import Deed, People
+from tests.proof.place import Place
+
+IN_PROCESS, IN_OTHERS = 20, 2
+SIZE = IN_PROCESS + IN_OTHERS
+RESTART_EVERY = 18
+SWEEP_SECONDS = 1.0
+LOCKED = "before commit"
+
+
+class Wrong(AssertionError):
+    """What the proof found. The message says what, and how to see it again."""
+
+
+class Schedule:
+    def __init__(self, place: Place, seed: int, number: int) -> None:
+        self.place, self.number = place, number
+        self.chance = random.Random(f"{seed}/{number}")
+        self.injector = Injector(
+            random.Random(f"{seed}/{number}/faults"), place.terminate, self._restart, self._note
+        )
+        self.others = list(IN_CHILDREN)
+        if number % RESTART_EVERY == RESTART_EVERY // 2:
+            self.others[number // RESTART_EVERY % 2] = RESTART
+        self.left_in_process = IN_PROCESS
+        self.scene = Scene(place.downstream)
+        self.injections: list[Injection] = []
+        self.trace: list[str] = []
+        self.told: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+        self._shifts = ExitStack()
+        self._began, self._ticks, self._swept = time.monotonic(), 0.0, 0.0
+        self._offset = timedelta(0)
+        self._held: list[Hand] = []
+        self._stopped: list[Ended] = []
+        self._delayed: list[tuple[float, UUID]] = []
+        self._lives = 0
+        self._lives_of: dict[int, int] = {}
+        self._mains_stale = False
+
+    # --- the whole of it ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Raises Wrong, or Stuck, at the first thing that is not as it must be."""
+        self.place.empty()
+        declare(self.scene)
+        tenant = create_tenant(f"proof-{self.number}", "Proof Ltd")
+        self.people = People(tenant, self.scene, self.chance, f"a{self.number}")
+        self.oracle = Oracle(tenant.id, self.place.downstream)
+        points.listener = self.injector
+        self.workers = [Hand(f"worker-{n}") for n in range(3)]
+        self.webs = [Hand(f"web-{n}") for n in range(2)]
+        self.sweeper = Hand("sweeper")
+        for hand in self.workers:
+            self._new_life(hand)
+        try:
+            while self.left_in_process > 0 or self.others:
+                self._step()
+                self._look()
+            self._settle()
+        finally:
+            points.listener = None
+            self._shifts.close()
+            for hand in (*self.workers, *self.webs, self.sweeper):
+                hand.leave()
+
+    @property
+    def time(self) -> float:
+        """Seconds of this schedule: those that it took, and those that it let pass; jumps of the clock aside."""
+        return time.monotonic() - self._began + self._ticks
+
+    def _say(self, text: str) -> None:
+        self.trace.append(f"{len(self.injections):3} {text}")
+
+    def _note(self, kind: str, where: str, session: str) -> None:
+        self.injections.append(Injection(len(self.injections) + 1, kind, where, session, self.time))
+        if kind in (*IN_CHILDREN, RESTART):
+            self.others.remove(kind)
+        else:
+            self.left_in_process -= 1
+        self._say(f"*** {kind} at {where or 'rest'} of {session or 'nobody'}")
+        if self.left_in_process <= 0:
+            self.injector.muted = True
+
+    def _look(self) -> None:
+        """The oracle looks at every row; and who was hit is looked at until it is true again."""
+        if self._mains_stale:
+            self._mains_stale = False
+            connection.close()
+        faults = self.oracle.look()
+        if faults:
+            raise Wrong("; ".join(faults[:5]))
+        for injection in self.injections:
+            if injection.after is None and injection.session and self.oracle.at_rest(injection.session):
+                injection.after = self.time - injection.at
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        self._tick(self.chance.uniform(0.05, 0.4))
+        if self.time - self._swept > SWEEP_SECONDS:
+            self._sweep()
+            return
+        dice = self.chance.random()
+        if self._held and dice < 0.15:
+            self._go_on(self.chance.choice(self._held))
+        elif self._stopped and dice < 0.3:
+            self._continue_child(self.chance.choice(self._stopped))
+        elif self.people.started < 3 or (dice < 0.34 and self.people.started < 30):
+            self._person(self.people.start())
+        elif dice < 0.44 and self.others and self._break_other():
+            return
+        elif dice < 0.52 and self.left_in_process > 0 and self._break_at_rest():
+            return
+        elif dice < 0.62 or not (bells := self._bells()):
+            self._somebody()
+        else:
+            self._deliver(self.chance.choice(bells))
+
+    def _tick(self, seconds: float) -> None:
+        self._ticks += seconds
+        self._shift(seconds)
+
+    def _shift(self, seconds: float) -> None:
+        self._offset += timedelta(seconds=seconds)
+        self._shifts.enter_context(clock.shifted(timedelta(seconds=seconds)))
+
+    def _somebody(self) -> None:
+        deeds = self.people.deeds()
+        self._person(self.chance.choice(deeds) if deeds else self.people.start())
+
+    def _bells(self) -> list[OrmQ]:
+        back = [one for one in self._delayed if one[0] <= self.time]
+        for one in back:
+            self._delayed.remove(one)
+            self._run_worker(one[1])
+        return list(OrmQ.objects.order_by("id")[:20])
+
+    def _sweep(self) -> None:
+        self._swept = self.time
+        self._say("sweep")
+        self._do(self.sweeper, "", Sweep().once)
+
+    def _deliver(self, bell: OrmQ) -> None:
+        session = UUID(bell.task["args"][0])
+        OrmQ.objects.filter(pk=bell.pk).delete()
+        self._run_worker(session)
+
+    def _run_worker(self, session: UUID) -> None:
+        free = [hand for hand in self.workers if not hand.busy]
+        if free:
+            hand = free[0]
+            owner = worker_name(hand.life)
+            self._do(hand, self._name(session), lambda: engine.run_session(session, owner))
+
+    def _name(self, session: UUID) -> str:
+        return str(Session.objects.values_list("session_id", flat=True).get(pk=session))
+
+    def _person(self, deed: Deed, *, again: bool = True) -> None:
+        free = [hand for hand in self.webs if not hand.busy]
+        if not free:
+            return
+        outcome = self._do(free[0], deed.session, deed.work, deed.name)
+        if deed.decides:
+            self.oracle.asked(deed.decides, done=outcome is not None and outcome[0] == "done")
+        unanswered = outcome is not None and isinstance(outcome[1], (Killed, *DATABASE_ERRORS))
+        if unanswered and again and self.chance.random() < 0.7:
+            self._say(f"{deed.name} once more")
+            self._person(deed, again=False)
+
+    # --- what hands do -----------------------------------------------------------------------------------------------
+
+    def _do(self, hand: Hand, session: str, work: Callable[[], Any], name: str = "") -> Any:
+        """Let a hand do it. Returns (`done`, value) or (`raised`, error); None if it is held."""
+        hand.session = session
+        self.injector.held = len(self._held)
+        self.injector.muted = self.left_in_process <= 0
+        hand.begin(work)
+        hand.until_rest()
+        self.injector.muted = True
+        return self._after(hand, name or "run")
+
+    def _after(self, hand: Hand, name: str) -> Any:
+        if hand.held_at:
+            self._held.append(hand)
+            self._say(f"{hand.label} {name} {hand.session} is held at {hand.held_at}")
+            if hand.held_at.endswith(LOCKED):
+                self._free_the_row(hand)
+            return None
+        return self._ended(hand, name)
+
+    def _ended(self, hand: Hand, name: str) -> Any:
+        how, what = hand.outcome
+        said = type(what).__name__ if how == "raised" else how
+        self._say(f"{hand.label} {name} {hand.session}: {said}")
+        self.told[said] += 1
+        if how == "raised" and not isinstance(what, (Killed, CayuError, *DATABASE_ERRORS)):
+            raise Wrong(f"{name} of {hand.session} raised {said}: {what}") from what
+        if isinstance(what, Killed) and hand in self.workers:
+            self._died(hand)
+        return hand.outcome
+
+    def _free_the_row(self, hand: Hand) -> None:
+        """It holds its session's row: nobody passes until it goes on, or the server ends its connection."""
+        if self.chance.random() < 0.5:
+            self.place.terminate(hand.backend)
+            if self.chance.random() < 0.5:
+                return  # its row is free, and it does not know
+        self._go_on(hand)
+
+    def _go_on(self, hand: Hand) -> None:
+        self._held.remove(hand)
+        self._say(f"{hand.label} goes on with {hand.session} from {hand.held_at}")
+        hand.go_on()
+        self._after(hand, "run")
+
+    def _new_life(self, hand: Hand) -> None:
+        hand.life = self._new_worker()
+
+    def _new_worker(self) -> int:
+        self._lives += 1
+        host, _, _ = worker_name(self._lives).rpartition(":")
+        now = clock.now()
+        Worker.objects.create(
+            host=host, supervisor=1, pid=self._lives, tasks=0, leaving=False, started_at=now, beat_at=now
+        )
+        return self._lives
+
+    def _died(self, hand: Hand) -> None:
+        self._end_life(hand.life)
+        self._new_life(hand)
+
+    def _end_life(self, life: int) -> None:
+        Worker.objects.filter(pid=life).update(ended_at=clock.now())
+        for dispatch in EffectRecord.objects.filter(dispatched_by=worker_name(life)).values_list(
+            "dispatch_id", flat=True
+        ):
+            if str(dispatch) in self.scene.held:
+                self.scene.lost.add(str(dispatch))
+                self._let_go(str(dispatch))
+
+    def _let_go(self, dispatch: str) -> None:
+        """Let a slow tool go on, and wait until its own thread has said what it has to say."""
+        self.scene.held[dispatch].set()
+        thread = self.scene.threads[dispatch]
+        thread.join(PATIENCE)
+        if thread.is_alive():
+            raise Stuck("a late outcome is never recorded")
+        del self.scene.held[dispatch]
+
+    # --- what breaks besides the points ------------------------------------------------------------------------------
+
+    def _break_at_rest(self) -> bool:
+        kind = self.chance.choice(OTHERS)
+        bells = list(OrmQ.objects.order_by("id")[:20])
+        if kind.startswith("wake-up"):
+            return bool(bells) and self._break_bell(kind, self.chance.choice(bells))
+        if kind == "clock jump":
+            seconds = self.chance.choice((-30.0, -3.0, 1.2, 2.5, 70.0, 700.0))
+            self._note(kind, f"{seconds:+} s", "")
+            self._shift(seconds)
+            return True
+        if kind == "rival decision":
+            return self._rivals()
+        if kind == "late receipt":
+            return self._late()
+        return self._expire()
+
+    def _break_bell(self, kind: str, bell: OrmQ) -> bool:
+        session = UUID(bell.task["args"][0])
+        OrmQ.objects.filter(pk=bell.pk).delete()
+        self._note(kind, "", self._name(session))
+        if kind == "wake-up delayed":
+            self._delayed.append((self.time + self.chance.uniform(0.5, 5.0), session))
+        elif kind == "wake-up repeated":
+            for _ in range(2):
+                self._run_worker(session)
+        return True
+
+    def _rivals(self) -> bool:
+        """Two at one moment: the first has written and not committed when the second is seen to wait for it."""
+        deeds = self.people.decisions()
+        free = [hand for hand in self.webs if not hand.busy]
+        if not deeds or len(free) < 2:
+            return False
+        first = self.chance.choice(deeds)
+        assert first.decides is not None
+        row = Approval.objects.select_related("call", "session").get(pk=first.decides[0])
+        verdict = "deny" if first.name == "approve" else "approve"
+        second = self.people.decide(row, verdict, self.people.actor("erin"))
+        leader, follower = free[0], free[1]
+        self.injector.hold_at = "core.decisions.decide before commit"
+        leader.session = follower.session = first.session
+        leader.do(first.work)
+        self.injector.hold_at = ""
+        if not leader.held_at:
+            self._ended(leader, first.name)
+            self.oracle.asked(first.decides, done=leader.outcome[0] == "done")
+            return True
+        self._note("rival decision", "core.decisions.decide before commit", first.session)
+        follower.begin(second.work)
+        self.place.until_blocked_by(leader.backend, lambda: follower.busy)
+        leader.go_on()
+        follower.until_rest()
+        for hand, deed in ((leader, first), (follower, second)):
+            self._ended(hand, deed.name)
+            assert deed.decides is not None
+            self.oracle.asked(deed.decides, done=hand.outcome[0] == "done")
+        return True
+
+    def _late(self) -> bool:
+        """A tool that was given up answers after all, or somebody finds a receipt."""
+        if self.scene.held:
+            dispatch = sorted(self.scene.held, key=lambda one: self.scene.order.index(one))[0]
+            effect = EffectRecord.objects.filter(dispatch_id=dispatch).select_related("session").first()
+            self._note("late receipt", "a tool answers late", effect.session.session_id if effect else "")
+            self._let_go(dispatch)
+            return True
+        deed = self.people.late_receipt()
+        if deed is None:
+            return False
+        self._note("late receipt", "a person finds one", deed.session)
+        self._person(deed)
+        return True
+
+    def _expire(self) -> bool:
+        """Time passes the next deadline, and the sweep and a person both come for it."""
+        approvals = Approval.objects.filter(tenant=self.people.tenant, state__in=("pending", "approved"))
+        asked = Question.objects.filter(tenant=self.people.tenant, state="pending")
+        rows = [*approvals.select_related("session"), *asked.select_related("session")]
+        if not rows:
+            return False
+        first = min(rows, key=lambda row: (row.expires_at, row.session.created_at))
+        self._note("expiry", "", first.session.session_id)
+        self._shift((first.expires_at - clock.now()).total_seconds() + 0.5)
+        if isinstance(first, Approval) and first.state == "pending" and self.chance.random() < 0.5:
+            self._person(self.people.decide(first, "approve", self.people.anybody()))
+        if self.chance.random() < 0.7:
+            self._sweep()
+        return True
+
+    # --- children and the server -------------------------------------------------------------------------------------
+
+    def _break_other(self) -> bool:
+        kind = self.others[0]
+        if kind == RESTART:
+            self.injector.restart_due = True
+            self.injector.muted = False
+            self._person(self.people.start())
+            return True
+        bells = self._bells()
+        if not bells:
+            return False
+        bell = self.chance.choice(bells)
+        session = UUID(bell.task["args"][0])
+        OrmQ.objects.filter(pk=bell.pk).delete()
+        life = self._new_worker()
+        name, at = self._name(session), self.chance.randint(1, 8)
+        child = self.place.nursery.run(session, worker_name(life), self._offset, at, kind)
+        self._say(f"child {life} with {name}: {child.how} {child.point}")
+        if child.how == "failed":
+            raise Wrong(f"a child failed with session {name}")
+        if child.how == "exited":
+            self._end_life(life)
+            return True
+        self._note(kind, child.point, name)
+        if child.how == "killed":
+            self._end_life(life)
+        else:
+            self._stopped.append(child)
+            self._lives_of[child.pid] = life
+            if child.point.endswith(LOCKED):
+                self.place.terminate(child.backend)
+        return True
+
+    def _continue_child(self, child: Ended) -> None:
+        self._stopped.remove(child)
+        ended = self.place.nursery.go_on(child.pid)
+        self._say(f"child goes on from {child.point}: {ended.how}")
+        if ended.how == "failed":
+            raise Wrong("a child failed after it was stopped")
+        self._end_life(self._lives_of.pop(child.pid))
+
+    def _restart(self) -> None:
+        self.place.restart(self.chance.choice(("INT", "QUIT")))
+        self._mains_stale = True
+        for hand in (*self.workers, *self.webs, self.sweeper):
+            hand.reconnect()
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Nothing breaks any more: two sweeps later nobody is stuck, then people end everything, and counts agree."""
+        self.injector.muted = True
+        while self._held:
+            self._go_on(self._held[0])
+        while self._stopped:
+            self._continue_child(self._stopped[0])
+        for dispatch in list(self.scene.held):
+            self._let_go(dispatch)
+        self.scene.away = False
+        for _ in range(2):
+            self._tick(31.5)
+            self._sweep()
+            self._deliver_all()
+            self._look()
+        stuck = self.oracle.stuck()
+        if stuck:
+            raise Wrong(f"stuck after two sweeps: {', '.join(stuck)}")
+        for hand in self.workers:
+            self._died(hand)
+        self._tick(200.0)
+        for _ in range(60):
+            if self.oracle.is_over():
+                break
+            self._end_what_waits()
+        self._look()
+        faults = self.oracle.counts()
+        if faults:
+            raise Wrong("; ".join(faults[:5]))
+        self.ended = self.oracle.endings()
+
+    def _deliver_all(self) -> None:
+        while bells := list(OrmQ.objects.order_by("id")[:50]):
+            for bell in bells:
+                self._deliver(bell)
+
+    def _end_what_waits(self) -> None:
+        self.scene.failing.clear()
+        for deed in self.people.deeds():
+            if deed.name not in ("stop", "abandon", "continue", "submit", "pause", "revoke"):
+                self._person(deed)
+        self._deliver_all()
+        for effect in EffectRecord.objects.filter(state__in=("outcome_unknown", "manual_review")).select_related(
+            "session"
+        ):
+            self._person(self.people.settle(effect, self.people.anybody(), surely=True))
+            if effect.tool == INWARD and effect.session.state != "failed":
+                self._person(self.people.abandon(effect.session))
+        for dispatch in list(self.scene.held):
+            self._let_go(dispatch)
+        self._deliver_all()
+        for hand in self.workers:
+            self._died(hand)
+        self._tick(200.0)
+        self._sweep()
+        self._deliver_all()
+        self._look()
