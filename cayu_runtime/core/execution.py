@@ -219,6 +219,8 @@ def _settle_surely(
                 raise lost
             if not fresh:
                 _reread(lease, work, [call for call, _ in ended])
+                if dispatch is not None and all(_is_settled_by(dispatch, call) for call, _ in ended):
+                    return True  # its receipt is held, and what is next is to verify it
             return settle(lease, work, ended)
         except (SettledAlready, Fenced) as error:
             if lost is error:

@@ -20,6 +20,7 @@ from cayu_runtime import (
     EffectNotPerformed,
     Finding,
     Inquiry,
+    Limits,
     ModelError,
     Observation,
     PolicyDecision,
@@ -46,7 +47,7 @@ from tests.proof.downstream import Barred, Downstream
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 WAYS = ("go", "refuse", "lose request", "lose answer", "garbage")
-SLOW_SECONDS = 0.2
+SLOW_SECONDS = 0.15
 PATIENCE = 30.0
 
 
@@ -181,7 +182,10 @@ def tools_of(scene: Scene) -> dict[str, Tool]:
 
 
 def declare(scene: Scene) -> None:
-    """Register the agents of one schedule: `gated` asks about every effect, `open` about none, `reviewed` proposes."""
+    """Register the agents of one schedule.
+
+    `gated` asks about every effect, `open` about none, `short` stops after two steps, `reviewed` proposes.
+    """
 
     def rule(turn: Turn) -> Reply:
         plan = json.loads(turn.message)
@@ -203,6 +207,7 @@ def declare(scene: Scene) -> None:
     registry.register_for_test(
         Agent(name="gated", model=rule, tools=every, policy=gated),
         Agent(name="open", model=rule, tools=every, policy=ByTool()),
+        Agent(name="short", model=rule, tools=every, policy=gated, limits=Limits(max_steps=2)),
         Agent(
             name="reviewed",
             model=rule,

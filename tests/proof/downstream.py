@@ -98,7 +98,10 @@ class Downstream:
     def requests(self) -> list[Request]:
         with self._open() as file:
             rows = file.execute("SELECT operation, key, dispatch, tool, arguments, ended FROM requests ORDER BY id")
-            return [Request(*row[:4], json.loads(row[4]), bool(row[5])) for row in rows.fetchall()]
+            return [
+                Request(operation, key, dispatch, tool, json.loads(arguments), bool(ended))
+                for operation, key, dispatch, tool, arguments, ended in rows.fetchall()
+            ]
 
     def bookings(self) -> list[Booking]:
         with self._open() as file:

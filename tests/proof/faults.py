@@ -38,9 +38,17 @@ FITS: dict[str, tuple[str, ...]] = {
     BEFORE_TOOL: ("kill", "stall", "connection dropped"),
     AFTER_TOOL: ("kill", "stall", "connection dropped"),
 }
-# Points that nearly every step passes; at the others something breaks more often, so that each is reached.
-COMMON = {"core.lease.claim": 0.12, "core.rounds.record_step": 0.15, "services.session.start_session": 0.2}
-CHANCE = 0.35
+# Points that nearly every step passes. At the others something breaks more often, so that each has its turn.
+COMMON = {
+    "core.lease.claim": 0.03,
+    "core.rounds.record_step": 0.04,
+    "services.session.start_session": 0.04,
+    "core.dispatch.record_intent": 0.08,
+    "core.dispatch.settle": 0.08,
+    "core.perform.perform": 0.08,
+    "core.decisions.decide": 0.06,
+}
+RARE = 0.25
 
 
 @dataclass(slots=True)
@@ -81,18 +89,20 @@ class Injector:
             self.hold_at = ""
             hand.hold(name)
             return
-        if hand is None or self.muted:
+        if hand is None:
             return
-        if self.restart_due and side in (BEFORE_COMMIT, AFTER_COMMIT):
+        own = threading.current_thread() is hand
+        if self.restart_due and own and side in (BEFORE_COMMIT, AFTER_COMMIT) and self.chance.random() < RARE:
             self.restart_due = False
             self._record("database restart", name, hand)
             self.restart()
             if side == AFTER_COMMIT:
                 raise OperationalError("the server is gone")
             return
-        if self.chance.random() >= COMMON.get(name.rpartition(" ")[0].rpartition(" ")[0], CHANCE):
+        if self.muted:
             return
-        own = threading.current_thread() is hand
+        if self.chance.random() >= COMMON.get(name.partition(" ")[0], RARE):
+            return
         kinds = [k for k in FITS[side] if own or k not in ("kill", "stall")]
         if self.held >= 2:
             kinds = [k for k in kinds if k != "stall"]

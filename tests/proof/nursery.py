@@ -10,7 +10,7 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -46,9 +46,9 @@ class Nursery:
         os.close(from_it)
         self._orders, self._answers = os.fdopen(from_us, "w"), os.fdopen(to_us)
 
-    def run(self, session: UUID, owner: str, offset: timedelta, at: int, how: str) -> Ended:
+    def run(self, session: UUID, owner: str, now: datetime, at: int, how: str) -> Ended:
         """A worker that runs this session and sends itself `how` at the point number `at` that it comes to."""
-        return self._ask(do="run", session=str(session), owner=owner, offset=offset.total_seconds(), at=at, how=how)
+        return self._ask(do="run", session=str(session), owner=owner, now=now.isoformat(), at=at, how=how)
 
     def go_on(self, pid: int) -> Ended:
         return self._ask(do="go on", pid=pid)
@@ -120,7 +120,7 @@ def _work(order: dict[str, Any], report: int, downstream: Path) -> None:
     try:
         declare(Scene(Downstream(downstream)))
         points.listener = listener
-        with clock.shifted(timedelta(seconds=order["offset"])):
+        with clock.standing(datetime.fromisoformat(order["now"])):
             engine.run_session(UUID(order["session"]), order["owner"])
     except DATABASE_ERRORS:
         pass  # its connection may have been ended while it was stopped

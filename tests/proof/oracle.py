@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +59,10 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def _is_on_its_way(row: Row, now: datetime) -> bool:
+    return row["state"] in OPEN_ROW or (row["state"] == "pending" and row["runnable_at"] <= now)
+
+
 class Oracle:
     def __init__(self, tenant: UUID, downstream: Downstream) -> None:
         self.tenant, self.downstream = tenant, downstream
@@ -83,18 +88,15 @@ class Oracle:
     def session(self, name: str) -> Row | None:
         return next((row for row in self.rows.sessions if row["session_id"] == name), None)
 
-    def at_rest(self, name: str) -> bool:
+    def at_rest(self, name: str, now: datetime) -> bool:
         """Nobody holds this session, and nobody has to take it: what its rows say is final until somebody acts."""
         row = self.session(name)
-        return row is None or not (row["state"] in OPEN_ROW or self._is_due(row))
+        return row is None or not _is_on_its_way(row, now)
 
-    def _is_due(self, row: Row) -> bool:
-        from cayu_runtime.core import clock
-
-        return row["state"] == "pending" and row["runnable_at"] <= clock.now()
-
-    def stuck(self) -> list[str]:
-        return [f"{row['session_id']} ({row['state']})" for row in self.rows.sessions if not self.at_rest(row["session_id"])]
+    def stuck(self, since: datetime) -> list[str]:
+        """Sessions that were due then, or are still held, now that all hands are at rest."""
+        on_their_way = [row for row in self.rows.sessions if _is_on_its_way(row, since)]
+        return [f"{row['session_id']} ({row['state']})" for row in on_their_way]
 
     def is_over(self) -> bool:
         open_sessions = [row for row in self.rows.sessions if row["state"] not in ("completed", "failed")]
@@ -168,19 +170,22 @@ class Oracle:
             if call["state"] == "completed" and call["tool"] in ("look", "glance", "check") and not runs:
                 yield "it is completed and never ran"
             return
+        yield from self._about_effect(effect, done, runs, 1 + retries[str(effect["id"])])
         known = dispatches.get(effect["id"], set())
         if any(run.dispatch not in known for run in runs):
             yield "it ran under a dispatch that is not recorded"
         if len({run.dispatch for run in runs}) < len(runs):
             yield "one dispatch ran twice"
-        allowed = 1 + retries[str(effect["id"])]
-        if call["effect_class"] == "external" and effect["dispatches"] > allowed:
+
+    def _about_effect(self, effect: Row, done: list[Booking], runs: list[Request], allowed: int) -> Iterator[str]:
+        """`allowed`: one dispatch, and one more for each proof that nothing had happened."""
+        if effect["effect_class"] == "external" and effect["dispatches"] > allowed:
             yield f"DOUBLE: {effect['dispatches']} dispatches, {allowed} allowed"
         if effect["dispatches"] > 2 * allowed:
             yield f"{effect['dispatches']} dispatches, {2 * allowed} allowed"
         if len(done) > 1:
             yield f"DOUBLE: it was booked {len(done)} times"
-        if effect["state"] == "completed" and not done and call["tool"] != INWARD:
+        if effect["state"] == "completed" and not done and effect["tool"] != INWARD:
             yield "it is completed, and nothing is booked"
         if effect["state"] in ("rejected", "abandoned", "safe_to_retry") and done:
             yield "it is booked"
@@ -222,7 +227,8 @@ class Oracle:
     def _still_open(self) -> Iterator[str]:
         for row in self.rows.sessions:
             if row["state"] not in ("completed", "failed"):
-                yield f"session {row['session_id']} is {row['state']} {row['interruption'] or ''} {row['stopped_by'] or ''}"
+                why = f"{row['interruption'] or ''} {row['stopped_by'] or ''}"
+                yield f"session {row['session_id']} is {row['state']} {why}"
         for row in self._outward():
             if row["state"] not in model.CLOSED_EFFECT:
                 yield f"effect of {row['tool']} is {row['state']}"

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +27,8 @@ from cayu_runtime.services.session import (
 from tests.proof.agents import WAYS, Scene
 
 NAMES = ("bob", "carol", "dave")
+USUAL = ("glance", "look", "check", "label", "label", "tag", "pay", "pay", "pay", "wire", "wire", "ask_user")
+BY_CALL = ("session__id", "call__round__position", "call__position")
 LEASED = ("running", "interrupting")
 
 
@@ -64,13 +67,12 @@ class People:
         return calls
 
     def _plan(self) -> tuple[str, list[list[list[Any]]]]:
-        agent = self.chance.choice(("gated", "gated", "gated", "open", "open", "reviewed"))
+        agent = self.chance.choice(("gated", "gated", "gated", "open", "open", "short", "reviewed"))
         if agent == "reviewed":
             fields = {"do": self.chance.choice(WAYS), "n": self.started, "action_id": f"{self.label}-{self.started}"}
             rounds = [[["record_proposal", fields]], [["change", fields]]]
             return agent, rounds[:1] if self.chance.random() < 0.15 else rounds
-        tools = ("glance", "look", "check", "label", "label", "tag", "pay", "pay", "pay", "wire", "wire", "ask_user")
-        tools += ("slow", "lacks") if self.chance.random() < 0.3 else ()
+        tools = USUAL if self.chance.random() < 0.7 else (*USUAL, "slow", "slow", "lacks")
         rounds = [self._actions(tools, 3) for _ in range(self.chance.randint(1, 3))]
         if self.chance.random() < 0.1:
             rounds.insert(0, [["glance", {"do": "go", "n": n}] for n in range(2)])
@@ -106,7 +108,7 @@ class People:
 
     def _about_approvals(self) -> Iterator[Deed]:
         rows = Approval.objects.filter(tenant=self.tenant, state__in=("pending", "approved"))
-        for row in rows.select_related("call", "session").order_by("session__created_at", "id"):
+        for row in rows.select_related("call__round", "session").order_by(*BY_CALL):
             verdict = "approve" if self.chance.random() < 0.75 else "deny"
             if row.state == "pending":
                 yield self.decide(row, verdict, self.anybody())
@@ -133,7 +135,7 @@ class People:
         return Deed("revoke", row.session.session_id, work, (str(key), "revoke", actor.subject))
 
     def _about_questions(self) -> Iterator[Deed]:
-        for row in Question.objects.filter(tenant=self.tenant, state="pending").order_by("session__created_at", "id"):
+        for row in Question.objects.filter(tenant=self.tenant, state="pending").order_by(*BY_CALL):
             key, digest, actor = row.pk, bytes(row.digest).hex(), self.anybody()
 
             def work(key: UUID = key, digest: str = digest, actor: Actor = actor) -> Any:
@@ -143,7 +145,7 @@ class People:
 
     def _about_effects(self) -> Iterator[Deed]:
         rows = EffectRecord.objects.filter(tenant=self.tenant).select_related("session")
-        for row in rows.order_by("session__created_at", "id"):
+        for row in rows.order_by(*BY_CALL):
             if row.state in ("outcome_unknown", "manual_review"):
                 yield self.settle(row, self.anybody())
             elif row.state == "receipted" and row.session.state not in LEASED and self.chance.random() < 0.5:
@@ -169,7 +171,7 @@ class People:
     def late_receipt(self) -> Deed | None:
         """Somebody comes with a receipt for what was settled meanwhile."""
         rows = EffectRecord.objects.filter(tenant=self.tenant, state__in=("completed", "rejected", "safe_to_retry"))
-        effects = list(rows.exclude(dispatch_id=None).select_related("session").order_by("session__created_at", "id"))
+        effects = list(rows.exclude(dispatch_id=None).select_related("session").order_by(*BY_CALL))
         if not effects:
             return None
         row, actor = self.chance.choice(effects), self.anybody()
@@ -182,19 +184,17 @@ class People:
         return Deed("late receipt", row.session.session_id, work)
 
     def _about_sessions(self) -> Iterator[Deed]:
-        for row in Session.objects.filter(tenant=self.tenant).order_by("created_at"):
+        for row in Session.objects.filter(tenant=self.tenant).order_by("id"):
             said, actor, name = row.state, self.anybody(), row.session_id
             if said not in ("completed", "failed") and self.chance.random() < 0.12:
-                yield Deed("stop", name, lambda n=name, a=actor: interrupt_session(self.tenant, a, n))
+                yield Deed("stop", name, partial(interrupt_session, self.tenant, actor, name))
             if said not in ("completed", "failed") and self.chance.random() < 0.04:
                 yield self.abandon(row)
             if (row.stopped_by and said == "interrupted") or said == "failed":
                 yield self.resume(row)
             if said == "completed" and self.chance.random() < 0.05:
                 text = json.dumps({"n": 0, "rounds": [self._actions(("look", "pay", "label"), 2)]})
-                yield Deed(
-                    "continue", name, lambda n=name, a=actor, t=text: continue_session(self.tenant, a, n, text=t)
-                )
+                yield Deed("continue", name, partial(continue_session, self.tenant, actor, name, text=text))
             if row.agent == "reviewed" and said != "failed" and self.chance.random() < 0.2:
                 yield self._submit(row)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
+from cayu_runtime.core import execution, results
 from tests.proof.downstream import Downstream
 from tests.proof.nursery import Nursery
 
@@ -29,7 +31,10 @@ class Place:
         """Forks the nursery first, while this process has one thread and no connection."""
         downstream = Downstream(folder / "downstream.sqlite3")
         downstream.create()
+        execution.RETRY_SECONDS = 0.02  # a connection that was dropped is replaced at once
         settings.CAYU_AUTHORITY = "tests.machine.Everybody"
+        importlib.import_module("cayu_runtime.providers.rules")
+        results.as_history([])  # what takes long to load and to build is there before anybody forks
         nursery = Nursery(downstream.path)
         parameters = connection.get_connection_params()
         parameters = {name: parameters[name] for name in ("host", "user", "password") if parameters.get(name)}

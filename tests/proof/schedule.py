@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -25,27 +24,35 @@ from tests.proof.faults import DATABASE_ERRORS, IN_CHILDREN, OTHERS, RESTART, In
 from tests.proof.hands import PATIENCE, Hand, Killed, Stuck
 from tests.proof.nursery import Ended
 from tests.proof.oracle import INWARD, Oracle
-from tests.proof.people import Deed, People
+from tests.proof.people import BY_CALL, Deed, People
 from tests.proof.place import Place
 
 IN_PROCESS, IN_OTHERS = 20, 2
 SIZE = IN_PROCESS + IN_OTHERS
 RESTART_EVERY = 18
+MOST_SESSIONS = 15
 SWEEP_SECONDS = 1.0
 LOCKED = "before commit"
+COMMIT_OF_DECIDE = "core.decisions.decide before commit"
+Bell = tuple[UUID, OrmQ]
+BEGINNING = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class Wrong(AssertionError):
     """What the proof found. The message says what, and how to see it again."""
 
 
+def _taken(bell: Bell) -> UUID:
+    """Take a wake-up out of the queue, as q2 does before the task is run."""
+    bell[1].delete()
+    return bell[0]
+
+
 class Schedule:
     def __init__(self, place: Place, seed: int, number: int) -> None:
         self.place, self.number = place, number
         self.chance = random.Random(f"{seed}/{number}")
-        self.injector = Injector(
-            random.Random(f"{seed}/{number}/faults"), place.terminate, self._restart, self._note
-        )
+        self.injector = Injector(random.Random(f"{seed}/{number}/faults"), place.terminate, self._restart, self._note)
         self.others = list(IN_CHILDREN)
         if number % RESTART_EVERY == RESTART_EVERY // 2:
             self.others[number // RESTART_EVERY % 2] = RESTART
@@ -56,8 +63,8 @@ class Schedule:
         self.told: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self._shifts = ExitStack()
-        self._began, self._ticks, self._swept = time.monotonic(), 0.0, 0.0
-        self._offset = timedelta(0)
+        self._ticks, self._swept = 0.0, 0.0
+        self._latest = BEGINNING
         self._held: list[Hand] = []
         self._stopped: list[Ended] = []
         self._delayed: list[tuple[float, UUID]] = []
@@ -70,6 +77,7 @@ class Schedule:
     def run(self) -> None:
         """Raises Wrong, or Stuck, at the first thing that is not as it must be."""
         self.place.empty()
+        self._shifts.enter_context(clock.standing(BEGINNING))
         declare(self.scene)
         tenant = create_tenant(f"proof-{self.number}", "Proof Ltd")
         self.people = People(tenant, self.scene, self.chance, f"a{self.number}")
@@ -93,8 +101,8 @@ class Schedule:
 
     @property
     def time(self) -> float:
-        """Seconds of this schedule: those that it took, and those that it let pass; jumps of the clock aside."""
-        return time.monotonic() - self._began + self._ticks
+        """Seconds that this schedule let pass; jumps of the clock aside."""
+        return self._ticks
 
     def _say(self, text: str) -> None:
         self.trace.append(f"{len(self.injections):3} {text}")
@@ -117,60 +125,69 @@ class Schedule:
         faults = self.oracle.look()
         if faults:
             raise Wrong("; ".join(faults[:5]))
+        now = clock.now()
         for injection in self.injections:
-            if injection.after is None and injection.session and self.oracle.at_rest(injection.session):
+            if injection.after is None and injection.session and self.oracle.at_rest(injection.session, now):
                 injection.after = self.time - injection.at
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        self._tick(self.chance.uniform(0.05, 0.4))
+        self._tick(self.chance.uniform(0.02, 0.15))
         if self.time - self._swept > SWEEP_SECONDS:
             self._sweep()
             return
-        dice = self.chance.random()
-        if self._held and dice < 0.15:
+        dice, bells = self.chance.random(), self._bells()
+        if self._held and dice < 0.12:
             self._go_on(self.chance.choice(self._held))
-        elif self._stopped and dice < 0.3:
+        elif self._stopped and dice < 0.24:
             self._continue_child(self.chance.choice(self._stopped))
-        elif self.people.started < 3 or (dice < 0.34 and self.people.started < 30):
+        elif self.people.started < 3 or (dice < 0.28 and self.people.started < MOST_SESSIONS):
             self._person(self.people.start())
-        elif dice < 0.44 and self.others and self._break_other():
+        elif (dice < 0.36 and self.others and self._break_other(bells)) or (
+            dice < 0.48 and self.left_in_process > 0 and self._break_at_rest(bells)
+        ):
             return
-        elif dice < 0.52 and self.left_in_process > 0 and self._break_at_rest():
-            return
-        elif dice < 0.62 or not (bells := self._bells()):
-            self._somebody()
-        else:
+        elif bells and dice < 0.85:
             self._deliver(self.chance.choice(bells))
+        else:
+            self._somebody()
 
     def _tick(self, seconds: float) -> None:
         self._ticks += seconds
         self._shift(seconds)
 
     def _shift(self, seconds: float) -> None:
-        self._offset += timedelta(seconds=seconds)
         self._shifts.enter_context(clock.shifted(timedelta(seconds=seconds)))
+        self._latest = max(self._latest, clock.now())
 
     def _somebody(self) -> None:
         deeds = self.people.deeds()
         self._person(self.chance.choice(deeds) if deeds else self.people.start())
 
-    def _bells(self) -> list[OrmQ]:
+    def _bells(self) -> list[Bell]:
         back = [one for one in self._delayed if one[0] <= self.time]
         for one in back:
             self._delayed.remove(one)
             self._run_worker(one[1])
-        return list(OrmQ.objects.order_by("id")[:20])
+        return self._rung()
+
+    @staticmethod
+    def _rung() -> list[Bell]:
+        """Wake-ups in the queue, in the order of their sessions."""
+        rung = [(UUID(bell.task["args"][0]), bell) for bell in OrmQ.objects.order_by("id")[:50]]
+        return sorted(rung, key=lambda one: one[0])
 
     def _sweep(self) -> None:
         self._swept = self.time
-        self._say("sweep")
+        if self.sweeper in self._held:
+            self._go_on(self.sweeper)
+        if self.sweeper.busy:
+            return
         self._do(self.sweeper, "", Sweep().once)
 
-    def _deliver(self, bell: OrmQ) -> None:
-        session = UUID(bell.task["args"][0])
-        OrmQ.objects.filter(pk=bell.pk).delete()
+    def _deliver(self, bell: Bell) -> None:
+        session = _taken(bell)
         self._run_worker(session)
 
     def _run_worker(self, session: UUID) -> None:
@@ -259,27 +276,26 @@ class Schedule:
 
     def _end_life(self, life: int) -> None:
         Worker.objects.filter(pid=life).update(ended_at=clock.now())
-        for dispatch in EffectRecord.objects.filter(dispatched_by=worker_name(life)).values_list(
-            "dispatch_id", flat=True
-        ):
-            if str(dispatch) in self.scene.held:
-                self.scene.lost.add(str(dispatch))
-                self._let_go(str(dispatch))
+        begun = EffectRecord.objects.filter(dispatched_by=worker_name(life)).values_list("dispatch_id", flat=True)
+        for dispatch in self.scene.held.keys() & set(map(str, begun)):
+            self.scene.lost.add(dispatch)
+            self._let_go(dispatch)
 
     def _let_go(self, dispatch: str) -> None:
         """Let a slow tool go on, and wait until its own thread has said what it has to say."""
+        self.injector.muted = self.left_in_process <= 0
         self.scene.held[dispatch].set()
         thread = self.scene.threads[dispatch]
         thread.join(PATIENCE)
         if thread.is_alive():
             raise Stuck("a late outcome is never recorded")
+        self.injector.muted = True
         del self.scene.held[dispatch]
 
     # --- what breaks besides the points ------------------------------------------------------------------------------
 
-    def _break_at_rest(self) -> bool:
+    def _break_at_rest(self, bells: list[Bell]) -> bool:
         kind = self.chance.choice(OTHERS)
-        bells = list(OrmQ.objects.order_by("id")[:20])
         if kind.startswith("wake-up"):
             return bool(bells) and self._break_bell(kind, self.chance.choice(bells))
         if kind == "clock jump":
@@ -293,9 +309,8 @@ class Schedule:
             return self._late()
         return self._expire()
 
-    def _break_bell(self, kind: str, bell: OrmQ) -> bool:
-        session = UUID(bell.task["args"][0])
-        OrmQ.objects.filter(pk=bell.pk).delete()
+    def _break_bell(self, kind: str, bell: Bell) -> bool:
+        session = _taken(bell)
         self._note(kind, "", self._name(session))
         if kind == "wake-up delayed":
             self._delayed.append((self.time + self.chance.uniform(0.5, 5.0), session))
@@ -316,19 +331,25 @@ class Schedule:
         verdict = "deny" if first.name == "approve" else "approve"
         second = self.people.decide(row, verdict, self.people.actor("erin"))
         leader, follower = free[0], free[1]
-        self.injector.hold_at = "core.decisions.decide before commit"
+        self.injector.hold_at, restart_due, self.injector.restart_due = (
+            COMMIT_OF_DECIDE,
+            self.injector.restart_due,
+            False,
+        )
         leader.session = follower.session = first.session
         leader.do(first.work)
-        self.injector.hold_at = ""
+        self.injector.hold_at, self.injector.restart_due = "", restart_due
         if not leader.held_at:
             self._ended(leader, first.name)
             self.oracle.asked(first.decides, done=leader.outcome[0] == "done")
             return True
-        self._note("rival decision", "core.decisions.decide before commit", first.session)
+        self._note("rival decision", COMMIT_OF_DECIDE, first.session)
+        self.injector.restart_due = False
         follower.begin(second.work)
         self.place.until_blocked_by(leader.backend, lambda: follower.busy)
         leader.go_on()
         follower.until_rest()
+        self.injector.restart_due = restart_due
         for hand, deed in ((leader, first), (follower, second)):
             self._ended(hand, deed.name)
             assert deed.decides is not None
@@ -354,7 +375,10 @@ class Schedule:
         """Time passes the next deadline, and the sweep and a person both come for it."""
         approvals = Approval.objects.filter(tenant=self.people.tenant, state__in=("pending", "approved"))
         asked = Question.objects.filter(tenant=self.people.tenant, state="pending")
-        rows = [*approvals.select_related("session"), *asked.select_related("session")]
+        rows: list[Approval | Question] = [
+            *approvals.select_related("session").order_by(*BY_CALL),
+            *asked.select_related("session").order_by(*BY_CALL),
+        ]
         if not rows:
             return False
         first = min(rows, key=lambda row: (row.expires_at, row.session.created_at))
@@ -368,22 +392,18 @@ class Schedule:
 
     # --- children and the server -------------------------------------------------------------------------------------
 
-    def _break_other(self) -> bool:
+    def _break_other(self, bells: list[Bell]) -> bool:
         kind = self.others[0]
         if kind == RESTART:
             self.injector.restart_due = True
-            self.injector.muted = False
-            self._person(self.people.start())
-            return True
-        bells = self._bells()
+            return False
         if not bells:
             return False
         bell = self.chance.choice(bells)
-        session = UUID(bell.task["args"][0])
-        OrmQ.objects.filter(pk=bell.pk).delete()
+        session = _taken(bell)
         life = self._new_worker()
         name, at = self._name(session), self.chance.randint(1, 8)
-        child = self.place.nursery.run(session, worker_name(life), self._offset, at, kind)
+        child = self.place.nursery.run(session, worker_name(life), clock.now(), at, kind)
         self._say(f"child {life} with {name}: {child.how} {child.point}")
         if child.how == "failed":
             raise Wrong(f"a child failed with session {name}")
@@ -425,13 +445,15 @@ class Schedule:
             self._continue_child(self._stopped[0])
         for dispatch in list(self.scene.held):
             self._let_go(dispatch)
-        self.scene.away = False
+        self._shift((self._latest - clock.now()).total_seconds())  # a clock that went back is put right
+        self._look()
+        began = clock.now()
         for _ in range(2):
-            self._tick(31.5)
+            self._tick(SWEEP_SECONDS + 0.1)
             self._sweep()
             self._deliver_all()
             self._look()
-        stuck = self.oracle.stuck()
+        stuck = self.oracle.stuck(began)
         if stuck:
             raise Wrong(f"stuck after two sweeps: {', '.join(stuck)}")
         for hand in self.workers:
@@ -448,7 +470,7 @@ class Schedule:
         self.ended = self.oracle.endings()
 
     def _deliver_all(self) -> None:
-        while bells := list(OrmQ.objects.order_by("id")[:50]):
+        while bells := self._rung():
             for bell in bells:
                 self._deliver(bell)
 
