@@ -40,15 +40,15 @@ FITS: dict[str, tuple[str, ...]] = {
 }
 # Points that nearly every step passes. At the others something breaks more often, so that each has its turn.
 COMMON = {
-    "core.lease.claim": 0.03,
-    "core.rounds.record_step": 0.04,
+    "core.lease.claim": 0.04,
+    "core.rounds.record_step": 0.06,
     "services.session.start_session": 0.04,
-    "core.dispatch.record_intent": 0.08,
-    "core.dispatch.settle": 0.08,
-    "core.perform.perform": 0.08,
+    "core.dispatch.record_intent": 0.1,
+    "core.dispatch.settle": 0.1,
+    "core.perform.perform": 0.1,
     "core.decisions.decide": 0.06,
 }
-RARE = 0.25
+RARE = 0.3
 
 
 @dataclass(slots=True)

@@ -73,7 +73,7 @@ class People:
             rounds = [[["record_proposal", fields]], [["change", fields]]]
             return agent, rounds[:1] if self.chance.random() < 0.15 else rounds
         tools = USUAL if self.chance.random() < 0.7 else (*USUAL, "slow", "slow", "lacks")
-        rounds = [self._actions(tools, 3) for _ in range(self.chance.randint(1, 3))]
+        rounds = [self._actions(tools, 3) for _ in range(3 if agent == "short" else self.chance.randint(1, 2))]
         if self.chance.random() < 0.1:
             rounds.insert(0, [["glance", {"do": "go", "n": n}] for n in range(2)])
         return agent, rounds

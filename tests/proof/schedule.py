@@ -30,7 +30,7 @@ from tests.proof.place import Place
 IN_PROCESS, IN_OTHERS = 20, 2
 SIZE = IN_PROCESS + IN_OTHERS
 RESTART_EVERY = 18
-MOST_SESSIONS = 15
+MOST_SESSIONS = 10
 SWEEP_SECONDS = 1.0
 LOCKED = "before commit"
 COMMIT_OF_DECIDE = "core.decisions.decide before commit"
@@ -119,9 +119,6 @@ class Schedule:
 
     def _look(self) -> None:
         """The oracle looks at every row; and who was hit is looked at until it is true again."""
-        if self._mains_stale:
-            self._mains_stale = False
-            connection.close()
         faults = self.oracle.look()
         if faults:
             raise Wrong("; ".join(faults[:5]))
@@ -225,6 +222,9 @@ class Schedule:
         return self._after(hand, name or "run")
 
     def _after(self, hand: Hand, name: str) -> Any:
+        if self._mains_stale:
+            self._mains_stale = False
+            connection.close()
         if hand.held_at:
             self._held.append(hand)
             self._say(f"{hand.label} {name} {hand.session} is held at {hand.held_at}")
