@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +30,8 @@ TABLES = {
     "messages": ("message", "session_id, position"),
 }
 JSON = {"payload", "receipt", "arguments", "evidence", "body", "result", "failure_evidence"}
+# What is called an id and is a text that somebody chose.
+TEXTS = {("sessions", "session_id"), ("calls", "call_id"), ("calls", "operation_id"), ("effects", "operation_id")}
 # Its downstream is a table of ours, and nobody can be asked about it: a person gives its session up.
 INWARD = "record_proposal"
 OPEN_ROW = ("running", "interrupting")
@@ -46,16 +48,23 @@ def read(tenant: UUID) -> Rows:
         for name, (table, order) in TABLES.items():
             cursor.execute(f"SELECT * FROM cayu_runtime_{table} WHERE tenant_id = %s ORDER BY {order}", [key])
             columns = [column[0] for column in cursor.description]
-            found[name] = [_plain(dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]
+            found[name] = [_plain(name, dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]
         if postgres and not connection.in_atomic_block:
             cursor.execute("COMMIT")
     return Rows(**found)
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    for name in JSON & row.keys():
-        if isinstance(row[name], str):
-            row[name] = json.loads(row[name])
+def _plain(kind: str, row: dict[str, Any]) -> dict[str, Any]:
+    """As PostgreSQL's driver gives it, whatever the database."""
+    for name, value in row.items():
+        if isinstance(value, datetime) and value.tzinfo is None:
+            row[name] = value.replace(tzinfo=UTC)
+        if not isinstance(value, str):
+            continue
+        if name in JSON:
+            row[name] = json.loads(value)
+        elif (name == "id" or name.endswith("_id")) and (kind, name) not in TEXTS:
+            row[name] = UUID(value)
     return row
 
 

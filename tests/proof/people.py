@@ -45,6 +45,7 @@ class Deed:
 class People:
     def __init__(self, tenant: Tenant, scene: Scene, chance: random.Random, label: str) -> None:
         self.tenant, self.scene, self.chance, self.label = tenant, scene, chance, label
+        self.willing = 0.75  # how often what is asked is approved
         self.started = 0
         self.names: dict[UUID, str] = {}
 
@@ -109,7 +110,7 @@ class People:
     def _about_approvals(self) -> Iterator[Deed]:
         rows = Approval.objects.filter(tenant=self.tenant, state__in=("pending", "approved"))
         for row in rows.select_related("call__round", "session").order_by(*BY_CALL):
-            verdict = "approve" if self.chance.random() < 0.75 else "deny"
+            verdict = "approve" if self.chance.random() < self.willing else "deny"
             if row.state == "pending":
                 yield self.decide(row, verdict, self.anybody())
             elif self.chance.random() < 0.25:

@@ -459,6 +459,7 @@ class Schedule:
         for hand in self.workers:
             self._died(hand)
         self._tick(200.0)
+        self.people.willing = 0.3
         for _ in range(60):
             if self.oracle.is_over():
                 break
