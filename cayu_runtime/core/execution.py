@@ -127,7 +127,8 @@ def _run_dispatched(
     seconds = dispatch.until - time.monotonic()
     ctx = context_for(agent, session, call, work.effects.get(call.id), dispatch, seconds)
     keeper.until(seconds)
-    outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, partial(_tell_late, lease, call, dispatch)))
+    late = partial(_tell_late, lease, call, dispatch)
+    outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, late, dispatch.until))
     keeper.until(None)
     if isinstance(outcome, Ambiguous) and may_replay(call, tool):
         log.warning("call.ambiguous", dispatch=str(dispatch.dispatch_id), classification=outcome.classification)
