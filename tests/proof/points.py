@@ -54,7 +54,8 @@ COMMITS = (
     "core.reconciliation.admit",
     "core.reconciliation.select",
     "core.receipted.record_verdict_unheld",
-    "services.pause.resume_dispatch",
+    "services.pause.wake_held",
+    "core.quarantine.quarantine_session",
 )
 POINTS = tuple(f"{name} {side}" for name in COMMITS for side in (BEFORE_COMMIT, AFTER_COMMIT)) + (
     f"{TOOL} {BEFORE_TOOL}",
