@@ -167,7 +167,7 @@ def _about_session(session: Row, grouped: Grouped) -> Iterator[str]:
     if open_rounds and state in ("completed", "failed"):
         yield "it has ended over an open round"
     for row in rounds:
-        yield from _about_round(row, grouped.calls[row["id"]])
+        yield from _about_round(row, grouped.calls[row["id"]], moves=state in ("pending", "running", "interrupting"))
     states = {call["state"] for row in open_rounds for call in grouped.calls[row["id"]]}
     if state == "interrupted" and session["interruption"] != (expected := why_it_waits(session, states)):
         yield f"it must wait for {expected}"
@@ -189,10 +189,11 @@ def why_it_waits(session: Row, states: set[str]) -> str | None:
     return stopped
 
 
-def _about_round(row: Row, calls: list[Row]) -> Iterator[str]:
+def _about_round(row: Row, calls: list[Row], *, moves: bool) -> Iterator[str]:
+    """While its session `moves`, a round whose last calls two hands have ended may wait for the next to settle it."""
     states = {call["state"] for call in calls}
     if states <= SETTLED_CALL:
-        expected = "settled"
+        expected = "executing" if moves and row["state"] == "executing" else "settled"
     else:
         expected = "waiting" if states & {"awaiting_approval", "awaiting_answer"} else "executing"
     if row["state"] != expected:
