@@ -150,7 +150,7 @@ MUTANTS = (
         "cayu_runtime/core/dispatch.py",
         'change.move(approval, "consumed")',
         "pass",
-        ("tests/db/test_lifecycle.py",),
+        ("tests/db/test_edits.py",),
     ),
     Mutant(
         "kill switch: T3 does not read it",
