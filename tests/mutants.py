@@ -220,7 +220,7 @@ MUTANTS = (
         "cayu_runtime/core/late.py",
         "ours = effect.dispatch_id == dispatch.dispatch_id",
         "ours = True",
-        ("tests/db/test_reconciliation.py", "tests/db/test_recovery.py", "tests/race/test_late.py"),
+        ("tests/db/test_abandonment.py",),
     ),
     Mutant(
         "four eyes: who asked may approve",
