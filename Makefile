@@ -16,7 +16,7 @@ TEST_ENVIRONMENT = CAYU_TEST_LEFT_OUT=$(LEFT_OUT)
 ON_POSTGRES = not architecture and not sqlite and (smoke or not (unit or e2e or chromium))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check bench faults screenshots
+.PHONY: help run test quick check bench faults mutants screenshots
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -42,8 +42,15 @@ check: $(VENV)/dev.stamp ## ruff, mypy, system checks; import contracts, missing
 bench: $(VENV)/dev.stamp ## Measure what a lifecycle costs here, on both databases (ARGS="--quick" for two minutes)
 	@$(BIN)/python manage.py bench $(ARGS)
 
-faults: $(VENV)/dev.stamp ## kill -9 of everything under load, 20 rounds (ARGS="--rounds 5 --seed 1 --database sqlite")
-	@$(BIN)/python -m tests.faults.rounds $(ARGS)
+faults: $(VENV)/dev.stamp ## Break things at random and let an oracle judge (N=10000 SEED=7 FROM=4400), or kill -9 of everything (ROUNDS=20)
+ifdef ROUNDS
+	@$(BIN)/python -m tests.faults.rounds --rounds $(ROUNDS) $(ARGS)
+else
+	@$(BIN)/python -m tests.proof $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(FROM),--from $(FROM)) $(ARGS)
+endif
+
+mutants: $(VENV)/dev.stamp ## Break one guard after another in a copy of the source; a named test must fail each time
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 screenshots: $(VENV)/dev.stamp ## Pictures of every page, to be looked at; fails on what axe and the browser find (ARGS="--only session")
 	@$(BIN)/python -m tests.screenshots $(ARGS)

@@ -21,11 +21,15 @@ import psycopg
 # PostgreSQL refuses to run as root. This account exists everywhere and owns nothing.
 UNPRIVILEGED = "nobody"
 
-# Started beside the server, with our pipe as its input: at the pipe's end (we stopped, or were killed) it stops the
-# server at once, which costs nothing since the data are thrown away.
+# Started beside the server, with our pipe as its input: each line is a signal by which the server ends and is started
+# anew; at the pipe's end (we stopped, or were killed) it stops at once, which costs nothing: the data are thrown away.
 GUARDIAN = """
 "$@" & server=$!
-read -r _
+while read -r how; do
+    kill -"$how" $server
+    wait $server
+    "$@" & server=$!
+done
 kill -QUIT $server
 wait $server
 rm -rf "$CAYU_POSTGRES_FOLDER"
@@ -58,6 +62,29 @@ class PostgresServer:
     @property
     def url(self) -> str:
         return f"postgres://postgres@/{self._folder}/cayu"
+
+    def restart(self, how: str = "QUIT") -> None:
+        """End the server by a signal (INT: every connection is closed; QUIT: as after a crash) and start it again."""
+        assert self._guardian.stdin is not None
+        before = self._began_at()
+        self._guardian.stdin.write(f"{how}\n".encode())
+        self._guardian.stdin.flush()
+        give_up = time.monotonic() + 60
+        while True:
+            try:
+                if self._began_at() != before:
+                    return
+            except psycopg.OperationalError as error:
+                if self._guardian.poll() is not None:
+                    raise PostgresMissing(f"PostgreSQL did not come back: {error}") from error
+            if time.monotonic() > give_up:
+                raise PostgresMissing("PostgreSQL did not come back within a minute.")
+            time.sleep(0.02)
+
+    def _began_at(self) -> object:
+        account = f"host={self._folder} user=postgres dbname=postgres"
+        with psycopg.connect(account, connect_timeout=5, autocommit=True) as connection:
+            return connection.execute("SELECT pg_postmaster_start_time()").fetchone()
 
     def stop(self) -> None:
         if self._guardian.stdin is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 _offset = timedelta(0)
+_standing: datetime | None = None
 
 
 def now() -> datetime:
@@ -26,7 +27,7 @@ def expression() -> str:
 
 def moment(value: Any) -> datetime:
     read: datetime = value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=UTC)
-    return read + _offset
+    return (_standing or read) + _offset
 
 
 @contextmanager
@@ -39,3 +40,14 @@ def shifted(by: timedelta) -> Iterator[None]:
         yield
     finally:
         _offset = before
+
+
+@contextmanager
+def standing(at: datetime) -> Iterator[None]:
+    """Stop this process's clock at a moment for the length of a test: it then moves by `shifted` alone."""
+    global _standing
+    before, _standing = _standing, at
+    try:
+        yield
+    finally:
+        _standing = before

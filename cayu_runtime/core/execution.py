@@ -127,7 +127,8 @@ def _run_dispatched(
     seconds = dispatch.until - time.monotonic()
     ctx = context_for(agent, session, call, work.effects.get(call.id), dispatch, seconds)
     keeper.until(seconds)
-    outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, partial(_tell_late, lease, call, dispatch)))
+    late = partial(_tell_late, lease, call, dispatch)
+    outcome = _under(dispatch, call, perform(tool, ctx, call.arguments, late, dispatch.until))
     keeper.until(None)
     if isinstance(outcome, Ambiguous) and may_replay(call, tool):
         log.warning("call.ambiguous", dispatch=str(dispatch.dispatch_id), classification=outcome.classification)
@@ -219,6 +220,8 @@ def _settle_surely(
                 raise lost
             if not fresh:
                 _reread(lease, work, [call for call, _ in ended])
+                if dispatch is not None and all(_is_settled_by(dispatch, call) for call, _ in ended):
+                    return True  # its receipt is held, and what is next is to verify it
             return settle(lease, work, ended)
         except (SettledAlready, Fenced) as error:
             if lost is error:

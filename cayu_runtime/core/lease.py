@@ -14,7 +14,7 @@ from django.db import DatabaseError, connections
 from django.db.models import Q
 
 from ..models import Session
-from . import clock
+from . import clock, points
 from .states import LEASED
 from .transitions import transition
 
@@ -72,7 +72,11 @@ def claim(session: UUID, owner: str) -> Claim | None:
 def renew(lease: Lease) -> bool:
     """Prolong a lease that is still ours; False when it is not."""
     held = Session.objects.filter(pk=lease.session, fence=lease.fence, state__in=LEASED)
-    return held.update(lease_until=clock.now() + lease_length()) == 1
+    until = clock.now() + lease_length()
+    points.reached(points.BEFORE_COMMIT)
+    renewed = held.update(lease_until=until) == 1
+    points.reached(points.AFTER_COMMIT)
+    return renewed
 
 
 class Keeper:

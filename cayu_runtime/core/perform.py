@@ -19,7 +19,7 @@ from typing import Any
 from django.db import connections
 
 from ..contracts import EffectNotPerformed, Tool, ToolContext, ToolEffect, ToolResult
-from . import secrets
+from . import points, secrets
 from .attachments import Attached, bound
 from .canonical import bounded, storable_key
 from .secrets import written_forms
@@ -97,21 +97,26 @@ class Raised:
 
 
 def perform(
-    tool: Tool, ctx: ToolContext, arguments: dict[str, Any], late: Callable[[Outcome], None] | None = None
+    tool: Tool,
+    ctx: ToolContext,
+    arguments: dict[str, Any],
+    late: Callable[[Outcome], None] | None = None,
+    until: float | None = None,
 ) -> Outcome:
     """Run one tool once. Never raises for what the tool does; a tool past its deadline is left behind as a timeout.
 
+    `until` is that deadline on this process's monotonic clock, where it was set before `ctx` was made.
     If one that was left behind ends after all, `late` is told in the tool's own thread what came of it.
     """
-    if ctx.seconds_left <= 0:
+    end = time.monotonic() + ctx.seconds_left if until is None else until
+    points.reached(points.BEFORE_TOOL)
+    if time.monotonic() >= end:
         return NotDone(ToolResult(content=str(NOT_STARTED), is_error=True), begun=False)
     box: list[Returned | Raised] = []
     taken = threading.Lock()  # whoever takes it first decides whether the answer came in time
 
-    until = time.monotonic() + ctx.seconds_left
-
     def work() -> None:
-        box.append(_run(tool, ctx, arguments, until))
+        box.append(_run(tool, ctx, arguments, end))
         if not taken.acquire(blocking=False) and late is not None:
             late(_classify(box[0], tool, ctx, arguments))
         connections.close_all()
@@ -119,7 +124,8 @@ def perform(
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(work,), name=f"tool-{tool.spec.name}", daemon=True)
     thread.start()
-    thread.join(ctx.seconds_left)
+    thread.join(max(0.0, end - time.monotonic()))
+    points.reached(points.AFTER_TOOL)
     if taken.acquire(blocking=False):
         return _out_of_time(ctx)
     return _classify(box[0], tool, ctx, arguments)

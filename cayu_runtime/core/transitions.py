@@ -24,7 +24,7 @@ from django.db import connection, models, transaction
 
 from ..errors import Fenced, IllegalMove, LostRace, NotFound
 from ..models import Approval, Attempt, EffectRecord, Event, Proposal, Question, Session, ToolCall, ToolRound
-from . import clock, doorbell, states
+from . import clock, doorbell, points, states
 from .announce import announce
 from .canonical import canonical, size_of, storable
 from .statements import fetch, insert, prepared, reader, update
@@ -199,6 +199,8 @@ def transition(session: UUID, *, tenant: UUID | None = None, fence: int | None =
         change = Change(row, now)
         yield change
         change.commit()
+        points.reached(points.BEFORE_COMMIT)
+    points.reached(points.AFTER_COMMIT)
     change.announce()
 
 
@@ -226,4 +228,6 @@ def new_session(session: Session) -> Iterator[Change]:
         session.created_at = change.now
         yield change
         change.commit()
+        points.reached(points.BEFORE_COMMIT)
+    points.reached(points.AFTER_COMMIT)
     change.announce()

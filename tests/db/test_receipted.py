@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from cayu_runtime import Finding, Verdict
 from cayu_runtime.core import adapters, execution
@@ -12,6 +13,7 @@ from cayu_runtime.core.transitions import transition
 from cayu_runtime.errors import Conflict
 from cayu_runtime.services.effect import verify_effect
 from cayu_runtime.services.session import interrupt_session
+from tests.db.test_recovery import unacknowledged_once
 from tests.machine import Gate, Machine, agent_of
 from tests.settling import Adapter, Downstream, Looks, look_up, unknown
 
@@ -123,3 +125,14 @@ def test_who_asked_may_let_it_be_verified_after_a_crash(machine: Machine, monkey
     assert (machine.effect(session).state, session.state) == ("completed", "completed")
     with pytest.raises(Conflict, match="no verification is due"):
         verify_effect(machine.tenant, machine.bob, effect.pk)
+
+
+def test_a_receipt_whose_settlement_was_not_acknowledged_is_verified(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:  # C16
+    unacknowledged_once(monkeypatch, "settle")
+    monkeypatch.setattr(connection, "close", lambda: None)
+    tool = answering(Verdict.PASSED)
+    session = machine.start(agent_of(tool, policy=Gate()))
+    effect = machine.effect(session)
+    assert (effect.state, effect.verification, session.state, tool.count) == ("completed", "passed", "completed", 1)

@@ -272,6 +272,22 @@ def test_an_intent_without_acknowledgement_runs_nothing_once_another_took_over(m
     assert machine.effect(session).dispatches == 1
 
 
+def test_an_intent_without_acknowledgement_runs_nothing_under_a_lost_lease(machine, monkeypatch):  # C16, T3
+    session, tool = waiting_for_a_worker(machine, ToolEffect.EXTERNAL)
+    real = dispatch.record_intent
+
+    def taken(*args):
+        real(*args)
+        with clock.shifted(LATER):
+            machine.claim(session, "worker-2")
+        raise OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(execution, "record_intent", taken)
+    machine.run(session)
+    assert (session.state, session.lease_owner, tool.count) == ("running", "worker-2", 0)
+
+
 def test_a_settlement_that_failed_is_kept_as_evidence_once_another_took_over(machine, monkeypatch):  # C16, T4
     session, tool = waiting_for_a_worker(machine, ToolEffect.EXTERNAL)
     monkeypatch.setattr(execution, "RETRY_SECONDS", 0)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cayu_runtime import EffectNotPerformed, ToolContext, ToolResult, tool
+from cayu_runtime.core import points
 from cayu_runtime.core.perform import Ambiguous, Done, NotDone, perform
 from tests.unit.performing import CTX, KEY, Does, DoesLater, evidence_of, outcome_of, raising
 
@@ -195,6 +196,22 @@ def test_a_tool_without_time_never_starts() -> None:
         outcome = outcome_of(never, seconds=seconds)
         assert isinstance(outcome, NotDone)
         assert outcome.result.content == "The deadline was over before the tool could start."
+
+
+def test_a_process_that_was_stopped_before_its_tool_does_not_begin_it_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(points, "listener", lambda side: time.sleep(0.06))
+    outcome = outcome_of(lambda ctx, args: seen.append("ran"), seconds=0.05)
+    assert isinstance(outcome, NotDone)
+    assert (outcome.begun, seen) == (False, [])
+
+
+def test_time_that_passed_since_the_dispatch_was_recorded_counts() -> None:
+    seen: list[str] = []
+    late = Does(lambda ctx, args: seen.append("ran"))
+    outcome = perform(late, CTX, {}, None, time.monotonic() - 0.01)
+    assert isinstance(outcome, NotDone)
+    assert seen == []
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "async that holds the loop", "async that will not be cancelled"])
