@@ -15,7 +15,8 @@ WEB_POOL = {"min_size": 1, "max_size": 16, "timeout": 10}
 def database_from_url(url: str, *, base_dir: Path, process: str, durable: bool) -> dict[str, Any]:
     """One entry of DATABASES.
 
-    `process` is "web", "worker" or "" (a command): the web keeps a pool, a worker its connection, a command nothing.
+    `process` is "web", "worker" or "" (a command). A worker keeps its connection; the web keeps a pool of them, on
+    SQLite one in each of its threads; a command nothing.
     `durable=False` is for tests alone: a power cut may then lose commits. A query parameter of the URL wins over
     an option chosen here (`?prepare_threshold=None` behind an old pgbouncer).
     """
@@ -26,7 +27,8 @@ def database_from_url(url: str, *, base_dir: Path, process: str, durable: bool) 
         database["OPTIONS"] = _sqlite_options(durable) | options
     elif database.get("ENGINE") == POSTGRESQL:
         database["OPTIONS"] = _postgresql_options(process) | options
-    database.setdefault("CONN_MAX_AGE", None if process == "worker" else 0)
+    kept = process == "worker" or (process == "web" and database.get("ENGINE") == SQLITE)
+    database.setdefault("CONN_MAX_AGE", None if kept else 0)
     return database
 
 

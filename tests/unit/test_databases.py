@@ -36,17 +36,17 @@ def test_a_relative_sqlite_path_starts_at_the_checkout_not_at_the_shell(url: str
 
 
 @pytest.mark.parametrize(
-    "process, max_age, has_pool",
-    [("web", 0, True), ("worker", None, False), ("", 0, False)],
+    "process, max_age, in_file, has_pool",
+    [("web", 0, None, True), ("worker", None, None, False), ("", 0, 0, False)],
     ids=["web", "worker", "command"],
 )
 def test_each_kind_of_process_keeps_its_connections_in_its_own_way(
-    process: str, max_age: int | None, has_pool: bool
+    process: str, max_age: int | None, in_file: int | None, has_pool: bool
 ) -> None:
     database = build("postgres://cayu:secret@db.internal:5433/cayu", process)
     assert database["CONN_MAX_AGE"] == max_age
     assert ("pool" in database["OPTIONS"]) is has_pool
-    assert build("sqlite:///var/cayu.sqlite3", process)["CONN_MAX_AGE"] == max_age
+    assert build("sqlite:///var/cayu.sqlite3", process)["CONN_MAX_AGE"] == in_file
     assert database["OPTIONS"]["prepare_threshold"] == 3
     assert database["OPTIONS"]["server_side_binding"] is True
     assert (database["HOST"], database["PORT"], database["NAME"]) == ("db.internal", 5433, "cayu")

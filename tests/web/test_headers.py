@@ -1,12 +1,11 @@
 """What every page and file carries, whoever wrote the view."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.staticfiles import finders
-from django.test import AsyncClient, Client
+from django.test import Client
 
 ADMIN_CSS = "/static/admin/css/base.css"
 
@@ -50,18 +49,3 @@ def test_static_files_are_served_with_debug_off_and_nothing_collected(client: Cl
     assert client.get(ADMIN_CSS, headers={"If-None-Match": response["ETag"]}).status_code == 304
     assert client.get(ADMIN_CSS, headers={"Range": "bytes=0-9"}).content == response.content[:10]
     assert client.post(ADMIN_CSS).status_code == 405
-
-
-def test_the_asgi_way_serves_the_same_file_and_passes_the_rest_on(async_client: AsyncClient) -> None:
-    async def fetch() -> tuple[Any, Any, Any]:
-        return (
-            await async_client.get(ADMIN_CSS),
-            await async_client.get("/static/no/such.css"),
-            await async_client.get("/health/live"),
-        )
-
-    found, missing, live = asyncio.run(fetch())
-    assert found.status_code == 200
-    assert found.content == Client().get(ADMIN_CSS).content
-    assert missing.status_code == 404
-    assert live.json() == {"status": "alive"}
