@@ -93,10 +93,10 @@ class Ground:
 
     @contextmanager
     def web(self) -> Iterator[int]:
-        """A real web process that counts requests and refuses none for their number; its port on this machine."""
+        """A real web server of two processes that refuses none for their number; its port on this machine."""
         port = _free_port()
         application = ":".join(settings.ASGI_APPLICATION.rsplit(".", 1))
-        options = ["--port", str(port), "--lifespan", "off", "--no-access-log"]
+        options = ["--port", str(port), "--lifespan", "off", "--no-access-log", "--workers", "2"]
         no_limit = dict.fromkeys(("CAYU_API_READS", "CAYU_API_WRITES"), str(10**6))
         with self._running(
             "web", [sys.executable, "-m", "uvicorn", application, *options], self.environment("web") | no_limit

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.db.models import Prefetch, Q
 
+from ..core.statements import find
 from ..core.states import LEASED
 from ..models import (
     Approval,
@@ -54,7 +55,7 @@ EVERYTHING = SessionFilter()
 
 
 def find_session(tenant: Tenant, session_id: str) -> Session | None:
-    return Session.objects.filter(tenant=tenant, session_id=session_id).first()
+    return find(Session, tenant=tenant, session_id=session_id)
 
 
 def newest_sessions(
