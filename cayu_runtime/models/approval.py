@@ -7,7 +7,7 @@ from ..contracts import ToolEffect
 from ..core.ids import new_id
 from ..core.states import APPROVAL
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in, whole_digests
+from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_in, set_whenever_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -37,7 +37,7 @@ class Approval(models.Model):
     requester_name = models.CharField(max_length=200)
     four_eyes = models.BooleanField()
     editable = models.BooleanField(default=False)
-    state = models.CharField(max_length=12)
+    state = StateField(max_length=12)
     reason = models.CharField(max_length=500, default="")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()

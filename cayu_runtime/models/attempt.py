@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..core.ids import new_id
 from ..core.states import ATTEMPT
 from .effect import EffectRecord
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, whole_digests
+from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_in, whole_digests
 from .tenant import Tenant
 
 KINDS = ("dispatch", "lookup", "receipt", "late_outcome")
@@ -22,7 +22,7 @@ class Attempt(models.Model):
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
     effect = models.ForeignKey(EffectRecord, models.PROTECT, related_name="attempts")
     kind = models.CharField(max_length=12)
-    state = models.CharField(max_length=12)
+    state = StateField(max_length=12)
     dispatch_id = models.UUIDField(null=True)
     request_digest = DigestField(max_length=32, null=True)
     actor = models.CharField(max_length=200, default="")

@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..contracts import PolicyDecision, ToolEffect
 from ..core.ids import new_id
 from ..core.states import BLOCKED_REASONS, CALL, CLOSED_CALL, OPEN_CALL
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, set_whenever_in, whole_digests
+from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_in, set_whenever_in, whole_digests
 from .round import ToolRound
 from .session import Session
 from .tenant import Tenant
@@ -45,7 +45,7 @@ class ToolCall(models.Model):
     policy = models.CharField(max_length=100)
     policy_version = models.CharField(max_length=40)
     policy_digest = DigestField(max_length=32)
-    state = models.CharField(max_length=20)
+    state = StateField(max_length=20)
     reason = models.CharField(max_length=60, default="")
     held_by = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="holds", db_index=False)
     repeats = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="repeated_by", db_index=False)

@@ -7,7 +7,16 @@ from ..contracts import ToolEffect
 from ..core.ids import new_id
 from ..core.states import CLOSED_EFFECT, EFFECT
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, not_set_in, one_of, set_exactly_in, set_whenever_in, whole_digests
+from .fields import (
+    DigestField,
+    JSONTextField,
+    StateField,
+    not_set_in,
+    one_of,
+    set_exactly_in,
+    set_whenever_in,
+    whole_digests,
+)
 from .session import Session
 from .tenant import Tenant
 
@@ -34,7 +43,7 @@ class EffectRecord(models.Model):
     effect_class = models.CharField(max_length=12)
     action_digest = DigestField(max_length=32)
     intent_digest = DigestField(max_length=32)
-    state = models.CharField(max_length=16)
+    state = StateField(max_length=16)
     revision = models.IntegerField(default=1)
     linked_to = models.ForeignKey("self", models.PROTECT, null=True, related_name="linked", db_index=False)
     dispatch_id = models.UUIDField(null=True)

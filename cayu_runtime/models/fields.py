@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models.functions import Length
-from django.db.models.lookups import Exact
+from django.db.models.lookups import Exact, In
 
 if TYPE_CHECKING:
+    CharField = models.CharField[Any, Any]
     TextField = models.TextField[Any, Any]
 else:
+    CharField = models.CharField
     TextField = models.TextField
+
+STATE = re.compile(r"[a-z_]{1,40}")
 
 
 class JSONTextField(TextField):
@@ -47,6 +52,31 @@ class BytesField(models.BinaryField):
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> bytes | None:
         return None if value is None else bytes(value)
+
+
+class StateField(CharField):
+    """A state's name. States that are asked for with `in` stand in the statement itself, not as parameters.
+
+    Partial indexes are about states, and SQLite takes one only for a statement that says the same as its condition:
+    with parameters it reads the whole table.
+    """
+
+    _pyi_private_set_type: Any
+    _pyi_private_get_type: str
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.CharField", args, kwargs
+
+
+@StateField.register_lookup
+class StateIn(In):
+    def process_rhs(self, compiler: Any, connection: Any) -> Any:
+        names = list(self.rhs) if self.rhs_is_direct_value() else []
+        if not names or not all(isinstance(name, str) and STATE.fullmatch(name) for name in names):
+            return super().process_rhs(compiler, connection)
+        quoted = ", ".join(f"'{name}'" for name in dict.fromkeys(names))
+        return f"({quoted})", ()
 
 
 class DigestField(BytesField):

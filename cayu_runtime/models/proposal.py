@@ -7,7 +7,7 @@ from django.db.models.lookups import LessThanOrEqual
 from ..core.ids import new_id
 from ..core.states import PROPOSAL
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, whole_digests
+from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -31,7 +31,7 @@ class Proposal(models.Model):
     tool = models.CharField(max_length=100)
     fields = JSONTextField()
     fields_digest = DigestField(max_length=32)
-    state = models.CharField(max_length=12)
+    state = StateField(max_length=12)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)

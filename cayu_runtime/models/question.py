@@ -6,7 +6,7 @@ from django.db.models import Q
 from ..core.ids import new_id
 from ..core.states import QUESTION
 from .call import ToolCall
-from .fields import DigestField, JSONTextField, one_of, set_exactly_in, whole_digests
+from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_in, whole_digests
 from .session import Session
 from .tenant import Tenant
 
@@ -28,7 +28,7 @@ class Question(models.Model):
     text = models.TextField()
     choices = JSONTextField(null=True)
     digest = DigestField(max_length=32)
-    state = models.CharField(max_length=12)
+    state = StateField(max_length=12)
     answer = JSONTextField(null=True)
     answered_by = models.CharField(max_length=200, default="")
     answered_by_name = models.CharField(max_length=200, default="")

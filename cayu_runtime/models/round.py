@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from ..core.ids import new_id
 from ..core.states import OPEN_ROUND, ROUND
-from .fields import one_of, set_exactly_in
+from .fields import StateField, one_of, set_exactly_in
 from .session import Session
 from .tenant import Tenant
 
@@ -17,7 +17,7 @@ class ToolRound(models.Model):
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
     session = models.ForeignKey(Session, models.PROTECT, db_index=False)
     position = models.IntegerField()
-    state = models.CharField(max_length=16)
+    state = StateField(max_length=16)
     created_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
 

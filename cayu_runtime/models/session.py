@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from ..core.ids import new_id
 from ..core.states import INTERRUPTIONS, LEASED, SESSION, STOPPED_BY
-from .fields import DigestField, one_of, set_exactly_in, whole_digests
+from .fields import DigestField, StateField, one_of, set_exactly_in, whole_digests
 from .tenant import Tenant
 
 
@@ -27,7 +27,7 @@ class Session(models.Model):
     task = models.CharField(max_length=200)
     requester = models.CharField(max_length=200)
     requester_name = models.CharField(max_length=200)
-    state = models.CharField(max_length=16)
+    state = StateField(max_length=16)
     interruption = models.CharField(max_length=24, null=True)
     stopped_by = models.CharField(max_length=24, null=True)
     failure = models.CharField(max_length=500, null=True)
