@@ -12,7 +12,7 @@ from ..contracts import Actor
 from ..errors import Conflict
 from ..models import EffectRecord, Proposal, Session, ToolCall
 from . import results
-from .endings import STOPPED, OpenRound, doubt_receipt, fail_lost, mark_unknown, withdraw
+from .endings import STOPPED, OpenRound, fail_lost, leave_unverified, mark_unknown, withdraw
 from .routing import load_round, settle_round
 from .transitions import Change, transition
 
@@ -52,7 +52,7 @@ def _end_calls(change: Change, work: OpenRound) -> None:
 
 def _end_in_doubt(change: Change, call: ToolCall, effect: EffectRecord) -> None:
     if effect.state == "receipted":
-        doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
+        leave_unverified(change, call, effect)
     elif effect.state == "intent_recorded":
         mark_unknown(change, call, effect, dict(STOPPED))
     result = results.call_result("failed", executed=False, outcome_unknown=True, reason=IN_DOUBT)

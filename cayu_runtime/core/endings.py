@@ -63,12 +63,25 @@ def doubt_receipt(
         change.move(call, "outcome_unknown", reason="not_verified")
 
 
+def leave_unverified(change: Change, call: ToolCall, effect: EffectRecord) -> None:
+    """A receipt is held, and who should have verified it was stopped: a person looks, and the record says since when."""
+    doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
+    change.event(
+        "tool.effect.outcome_unknown",
+        call=call,
+        effect=str(effect.id),
+        dispatch=str(effect.dispatch_id),
+        state=effect.state,
+        failure_evidence=STOPPED,
+    )
+
+
 def give_up_dispatched(change: Change, work: OpenRound) -> None:
     """End what nobody runs any more and nobody will run again: an effect is unknown, a reading call failed."""
     for call in [call for call in work.calls if call.state == "dispatched"]:
         effect = work.effects.get(call.id)
         if effect is not None and effect.state == "receipted":
-            doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
+            leave_unverified(change, call, effect)
         elif effect is not None:
             mark_unknown(change, call, effect, dict(STOPPED))
         else:
@@ -89,7 +102,7 @@ def withdraw(change: Change, work: OpenRound, *, why: str = "The session was sto
     for call in work.calls:
         effect, approval = work.effects.get(call.id), work.approvals.get(call.id)
         if call.state == "dispatched" and effect is not None and effect.state == "receipted":
-            doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
+            leave_unverified(change, call, effect)
             continue
         if call.state in ("awaiting_approval", "awaiting_answer"):
             result = results.call_result("cancelled", executed=False, reason=why)

@@ -11,6 +11,7 @@ from cayu_runtime import Finding, Verdict
 from cayu_runtime.core import adapters, execution
 from cayu_runtime.core.transitions import transition
 from cayu_runtime.errors import Conflict
+from cayu_runtime.models import Event
 from cayu_runtime.services.effect import verify_effect
 from cayu_runtime.services.session import interrupt_session
 from tests.db.test_recovery import unacknowledged_once
@@ -109,6 +110,8 @@ def test_a_stop_between_receipt_and_check_leaves_it_to_a_person(
     effect = machine.effect(session)
     assert (effect.state, effect.verification, tool.count) == ("manual_review", "inconclusive", 1)
     assert session.interruption == "effect_outcome_unknown"
+    told = Event.objects.filter(session=session, type="tool.effect.outcome_unknown").get().payload
+    assert (told["effect"], told["state"]) == (str(effect.pk), "manual_review")
 
 
 def test_who_asked_may_let_it_be_verified_after_a_crash(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
