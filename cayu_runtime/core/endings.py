@@ -64,7 +64,7 @@ def doubt_receipt(
 
 
 def leave_unverified(change: Change, call: ToolCall, effect: EffectRecord) -> None:
-    """A receipt is held, and who should have verified it was stopped: a person looks, and the record says since when."""
+    """A receipt is held, and who should have verified it was stopped: a person looks, and the record says so."""
     doubt_receipt(change, call, effect, "inconclusive", dict(STOPPED))
     change.event(
         "tool.effect.outcome_unknown",
