@@ -12,9 +12,9 @@ MODULES = (recovery, quarantine)
 
 class Command(BaseCommand):
     help = (
-        "Sessions that are stuck: `plan` shows what is in the way and what can be repaired, `execute` carries out exactly "
-        "that, `sweep` does it for many. None of these runs a model, a tool or an adapter. Exit code 3: somebody must "
-        "look. After a restored backup: `quarantine`, then `release`."
+        "Sessions that are stuck: `plan` shows what is in the way and what can be repaired, `execute` carries out "
+        "exactly that, `sweep` does it for many. None of these runs a model, a tool or an adapter. Exit code 3: "
+        "somebody must look. After a restored backup: `quarantine`, then `release`."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
