@@ -166,7 +166,7 @@ def may_decide(actor: Actor, approval: Approval) -> Answer:
 
 
 def may_settle(actor: Actor, row: EffectRecord | Session) -> Answer:
-    """To bring evidence for an uncertain effect, to repair a session or give it up: a reconciler, or an approver.
+    """To bring evidence for an uncertain effect, to recover a session or give it up: a reconciler, or an approver.
     Tokens never can.
     """
     if actor.source == "api" or not actor.subject.startswith(PERSON):
@@ -208,6 +208,7 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "revoke": may_decide,
     "reconcile": may_settle,
     "abandon_session": may_settle,
+    "recover_session": may_settle,
     "answer": may_answer,
     "pause_dispatch": may_pause_dispatch,
     "audit": may_audit,

@@ -98,6 +98,18 @@ class StaleRevision(Conflict):
     code = "stale_revision"
 
 
+class StalePlan(Conflict):
+    """The session is not as the plan says any more; nothing was done. The plan is to be read again."""
+
+    code = "stale_plan"
+
+
+class NothingToRepair(Conflict):
+    """The plan has no repair: what stands in the way needs a person or evidence. Nothing was done."""
+
+    code = "nothing_to_repair"
+
+
 class SessionExists(Conflict):
     """The chosen `session_id` is taken in this tenant."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from .api import approval, call, effect, event, message, proposal, question, session
+from .api import approval, call, effect, event, message, proposal, question, recovery, session
 from .http.view import NoSuchRoute
 
 
@@ -30,6 +30,9 @@ urlpatterns = [
     path("sessions/<session_id:session_id>/", session.SessionDetail.as_view(), name="api-session"),
     path("sessions/<session_id:session_id>/interrupt/", session.SessionInterrupt.as_view(), name="api-interrupt"),
     path("sessions/<session_id:session_id>/resume/", session.SessionResume.as_view(), name="api-resume"),
+    path("sessions/<session_id:session_id>/abandon/", session.SessionAbandon.as_view(), name="api-abandon"),
+    path("sessions/<session_id:session_id>/recovery-plan/", recovery.RecoveryPlan.as_view(), name="api-recovery-plan"),
+    path("sessions/<session_id:session_id>/recover/", recovery.SessionRecover.as_view(), name="api-recover"),
     path("sessions/<session_id:session_id>/events/", event.EventList.as_view(), name="api-events"),
     path("sessions/<session_id:session_id>/messages/", message.MessageList.as_view(), name="api-messages"),
     path("pending-actions/", approval.PendingActionList.as_view(), name="api-pending-actions"),

@@ -16,7 +16,7 @@ from ..http.view import ApiView, accepted, page_of
 from ..models import Session
 from ..selectors import session as sessions
 from ..services.idempotency import do_once
-from ..services.session import MAX_TEXT, interrupt_session, resume_session, start_session
+from ..services.session import MAX_TEXT, abandon_session, interrupt_session, resume_session, start_session
 
 SESSION_ID = r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,80}$"
 
@@ -61,6 +61,10 @@ class SessionQuery(CursorQuery):
 
 class Reason(Strict):
     reason = Text(required=False, default="", allow_blank=True, max_length=MAX_REASON)
+
+
+class ReasonNeeded(Strict):
+    reason = Text(max_length=MAX_REASON, help_text="Why. It stays on record.")
 
 
 class SessionList(ApiView):
@@ -130,6 +134,23 @@ class SessionResume(ApiView):
         reason = self.body(Reason)["reason"]
         resumed = resume_session(self.caller.tenant, self.caller.actor, session_id, reason=reason)
         return Response(SessionShown(resumed).data)
+
+
+class SessionAbandon(ApiView):
+    @documented(
+        "abandon_session",
+        "Give a session up; what is uncertain stays so",
+        {200: SessionShown},
+        "not_found",
+        "conflict",
+        "lost_race",
+        takes=ReasonNeeded,
+    )
+    def post(self, request: Request, session_id: str) -> Response:
+        found_session(self, session_id)
+        reason = self.body(ReasonNeeded)["reason"]
+        given_up = abandon_session(self.caller.tenant, self.caller.actor, session_id, reason=reason)
+        return Response(SessionShown(given_up).data)
 
 
 def found_session(view: ApiView, session_id: str) -> Session:

@@ -111,16 +111,33 @@ def withdraw(change: Change, work: OpenRound, *, why: str = "The session was sto
             for question in Question.objects.filter(call=call, state="pending"):
                 change.move(question, "cancelled")
         elif call.state == "prepared":
-            result = results.call_result("failed", executed=False, reason=why)
-            change.move(call, "failed", result=result, reason="stopped")
-            change.event("tool.call.failed", call=call, status="failed", executed=False, reason=why)
+            fail_undone(change, call, effect, approval, "stopped", why)
+            continue
         else:
             continue
-        if approval is not None and approval.state in ("pending", "approved"):
-            change.move(approval, "cancelled", reason=why)
-        if effect is not None:
-            abandon_effect(change, effect)
-        withdraw_proposal(change, call, why)
+        _give_back(change, call, effect, approval, why)
+
+
+def fail_undone(
+    change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None, reason: str, why: str
+) -> None:
+    """A call that is authorised and has not begun ends failed, not executed and not unknown. It competes with dispatch
+    on the state of the call: LostRace when that began meanwhile.
+    """
+    change.move(call, "failed", result=results.call_result("failed", executed=False, reason=why), reason=reason)
+    change.event("tool.call.failed", call=call, status="failed", executed=False, outcome_unknown=False, reason=why)
+    _give_back(change, call, effect, approval, why)
+
+
+def _give_back(
+    change: Change, call: ToolCall, effect: EffectRecord | None, approval: Approval | None, why: str
+) -> None:
+    """What belongs to a call that will not begin: nobody is asked, nothing is authorised any more."""
+    if approval is not None and approval.state in ("pending", "approved"):
+        change.move(approval, "cancelled", reason=why)
+    if effect is not None:
+        abandon_effect(change, effect)
+    withdraw_proposal(change, call, why)
 
 
 def block_call(

@@ -6,7 +6,7 @@ No tool and no model runs here.
 from __future__ import annotations
 
 from ..contracts import Agent
-from ..models import ToolCall
+from ..models import EffectRecord, ToolCall
 from .dispatch import front_of, may_replay
 from .endings import OpenRound, fail_lost, mark_unknown
 from .judgement import tool_for
@@ -22,15 +22,14 @@ WORKER_LOST = Ambiguous(
 )
 
 
+RUN_AGAIN, MARK_UNKNOWN, FAIL_LOST = "run_again", "mark_unknown", "fail_lost"
+
+
 def recover(lease: Lease, agent: Agent | None, work: OpenRound | None) -> bool:
     """Reclassify what the lost holder left. False: the session now waits for someone."""
     with transition(lease.session, fence=lease.fence) as change:
         if work is not None:
-            lost = _in_flight(work)
-            for call in lost:
-                _reclassify(change, agent, work, call)
-            if lost:
-                change.set(stalls=0)
+            reclassify(change, agent, work)
             route(change, work)
         elif change.session.state == "interrupting":
             place_session(change, set())
@@ -40,7 +39,16 @@ def recover(lease: Lease, agent: Agent | None, work: OpenRound | None) -> bool:
         return change.session.state == "running"
 
 
-def _in_flight(work: OpenRound) -> list[ToolCall]:
+def reclassify(change: Change, agent: Agent | None, work: OpenRound) -> None:
+    """Move on, each by its effect class, the calls that the lost holder may have been running."""
+    lost = in_flight(work)
+    for call in lost:
+        _reclassify(change, agent, work, call)
+    if lost:
+        change.set(stalls=0)
+
+
+def in_flight(work: OpenRound) -> list[ToolCall]:
     """Calls that may have been running: the dispatched ones, else the ungated NONE calls at the front of the round.
 
     One whose receipt is held has ended: the next step verifies it.
@@ -52,19 +60,23 @@ def _in_flight(work: OpenRound) -> list[ToolCall]:
     return [call for call in dispatched if call.id not in held]
 
 
-def _reclassify(change: Change, agent: Agent | None, work: OpenRound, call: ToolCall) -> None:
-    effect = work.effects.get(call.id)
+def fate_of(call: ToolCall, effect: EffectRecord | None, agent: Agent | None, *, stopping: bool) -> str:
+    """What becomes of a call whose worker is lost: RUN_AGAIN, MARK_UNKNOWN or FAIL_LOST (DESIGN §4)."""
     if effect is not None:
         tool = tool_for(agent, call) if agent else None
-        if may_replay(call, tool) and change.session.state != "interrupting":
-            change.update(call, lost=call.lost + 1)
-            change.event("tool.call.worker_lost", call=call, lost=call.lost, runs_again=True)
-        else:
-            mark_unknown(change, call, effect, WORKER_LOST.evidence)
+        return RUN_AGAIN if may_replay(call, tool) and not stopping else MARK_UNKNOWN
+    stopped = stopping and call.state == "dispatched"
+    return FAIL_LOST if stopped or call.lost + 1 >= MAX_LOST else RUN_AGAIN
+
+
+def _reclassify(change: Change, agent: Agent | None, work: OpenRound, call: ToolCall) -> None:
+    effect = work.effects.get(call.id)
+    fate = fate_of(call, effect, agent, stopping=change.session.state == "interrupting")
+    if fate == MARK_UNKNOWN and effect is not None:
+        mark_unknown(change, call, effect, WORKER_LOST.evidence)
         return
     change.update(call, lost=call.lost + 1)
-    stopping = change.session.state == "interrupting" and call.state == "dispatched"
-    if stopping or call.lost >= MAX_LOST:
+    if fate == FAIL_LOST:
         fail_lost(change, call)
     else:
         change.event("tool.call.worker_lost", call=call, lost=call.lost, runs_again=True)

@@ -233,3 +233,45 @@ OPEN_CALL = tuple(name for name, state in CALL.states.items() if state.moves)
 CLOSED_CALL = CALL.final
 CLOSED_EFFECT = EFFECT.final
 LEASED = ("running", "interrupting")
+
+PLAN = {
+    "pending_approval": "A person must approve or deny what is asked. Decide it in the queue.",
+    "pending_user_input": "A person must answer what the agent asks. Answer it in the queue.",
+    "pending_tool_effect": "Nobody knows whether an effect happened. Look it up, or supply its receipt; without that "
+    "it is never sent again.",
+    "tool_effect_continuation_required": "A receipt is held and the round has yet to go on; nothing is sent again. A "
+    "worker verifies it; where the session waits, a person has it verified.",
+    "automatic_repair": "What was left behind can be settled without evidence and without running anything: execute "
+    "this plan.",
+    "running": "A worker holds it; nothing is to be done. If that takes too long, read the plan again.",
+    "runnable": "It waits for a worker, who goes on by itself. If none comes: do workers run, and is dispatch paused?",
+    "stopped": "A limit, a lost model or worker, or a person stopped it. Resume it, or give it up.",
+    "client_execution": "Its client goes on with it. Nothing is to be done here.",
+    "ended": "It has ended; there is nothing to recover. An effect named here may still be settled by evidence.",
+}
+"""What a recovery plan can say of a session, and what then is to be done: exactly one for each session (DESIGN §7)."""
+
+BLOCKERS = (
+    "pending_approval",
+    "pending_user_input",
+    "pending_tool_effect",
+    "tool_effect_continuation_required",
+    "stopped",
+    "client_execution",
+    "worker_lost",
+    "agent_not_registered",
+    "dispatch_paused",
+)
+"""What a recovery plan names as being in the way."""
+
+REPAIRS = {
+    "settle_prepared": "authorised and not begun: fails undone, its effect abandoned",
+    "mark_unknown": "may have been running when its worker was lost: its outcome is unknown",
+    "fail_lost": "changes nothing and was lost with its worker for good: fails",
+    "run_again": "changes nothing, or repeats under its key: the next worker runs it once more",
+    "cancel": "nobody is asked any more",
+    "take_over": "the lost worker's lease is taken away, and a worker goes on",
+    "finish_interruption": "the stop that was asked for is carried out",
+    "restate": "what the session waits for is read from its rows again",
+}
+"""What executing a recovery plan can do, each by the rows alone."""

@@ -47,6 +47,8 @@ CODES = {
     "session_exists": Code(409, "This session_id is taken in the tenant"),
     "not_accepting": Code(409, "The session takes no message now"),
     "not_resumable": Code(409, "The session can't be resumed as it is"),
+    "stale_plan": Code(409, "The session is not as the plan says any more; read the plan again"),
+    "nothing_to_repair": Code(409, "The plan has no repair; it says what is in the way"),
     "stale_revision": Code(409, "The effect changed since it was read"),
     "effect_conflict": Code(409, "The evidence does not fit this operation"),
     "unfinished": Code(409, "The same request is still being worked on; send it again in a moment"),

@@ -83,6 +83,8 @@ class Session(models.Model):
             models.Index(
                 fields=("tenant", "updated_at"), name="session_stopped", condition=Q(stopped_by__isnull=False)
             ),
+            # recovery: those that have not ended, oldest first
+            models.Index(fields=("tenant", "id"), name="session_open", condition=~Q(state__in=("completed", "failed"))),
             # the session list, newest first
             models.Index(fields=("tenant", "-created_at", "-id"), name="session_newest"),
         )

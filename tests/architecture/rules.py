@@ -15,6 +15,8 @@ OUR_FOLDERS = ("cayu_project", "cayu_runtime", "cayu_review", "tests", "template
 OUR_SUFFIXES = (".py", ".html", ".css", ".js")
 APPS = ("cayu_runtime", "cayu_review")
 NOUN_LAYERS = ("selectors", "services", "api")
+# A plan is made from other rows each time it is read, and its execution is an event.
+NOUNS_WITHOUT_A_TABLE = {"recovery"}
 
 FILE_LINES = 400
 FUNCTION_LINES = 70
@@ -56,10 +58,12 @@ def too_long_functions(root: Path) -> list[str]:
 
 
 def files_that_are_no_noun(root: Path) -> list[str]:
-    """Each file in selectors, services and api of an app is named by a file of that app's models."""
+    """Each file in selectors, services and api of an app is named by a file of that app's models, but for those that
+    can have none.
+    """
     found = []
     for app in APPS:
-        nouns = _names(root / app / "models")
+        nouns = _names(root / app / "models") | NOUNS_WITHOUT_A_TABLE
         for layer in NOUN_LAYERS:
             strangers = _names(root / app / layer) - nouns
             found += [f"{app}/{layer}/{name}.py: there is no {app}/models/{name}.py" for name in sorted(strangers)]

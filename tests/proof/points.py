@@ -56,6 +56,7 @@ COMMITS = (
     "core.receipted.record_verdict_unheld",
     "services.pause.wake_held",
     "core.quarantine.quarantine_session",
+    "core.repair.execute",
 )
 POINTS = tuple(f"{name} {side}" for name in COMMITS for side in (BEFORE_COMMIT, AFTER_COMMIT)) + (
     f"{TOOL} {BEFORE_TOOL}",
