@@ -94,7 +94,7 @@ def approved_and_not_begun(machine: Machine, _: Monkey) -> Session:
 
 
 def approved_and_paused(machine: Machine, _: Monkey) -> Session:
-    session, _ = authorised(machine)
+    session = authorised(machine)[0]
     pause_dispatch(machine.bob, reason="bank is closed", tenant=machine.tenant)
     return session
 
