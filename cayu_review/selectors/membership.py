@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,17 @@ def roles_of(tenant_id: UUID, subject: str) -> frozenset[str]:
         return frozenset()
     held = Membership.objects.filter(tenant=tenant_id, user=key, user__is_active=True)
     return frozenset(held.values_list("role", flat=True))
+
+
+def names_of(subjects: Iterable[str]) -> dict[str, str]:
+    """The names of those of these subjects that are people, whether their account is still on or not."""
+    keys = {subject: key for subject in subjects if (key := _key_of(subject)) is not None}
+    people = get_user_model().objects.in_bulk(set(keys.values()))
+    return {
+        subject: people[key].get_full_name() or people[key].get_username()
+        for subject, key in keys.items()
+        if key in people
+    }
 
 
 def is_superuser(subject: str) -> bool:

@@ -12,13 +12,14 @@ from django.views.decorators.http import require_safe
 from cayu_runtime import authority
 from cayu_runtime.contracts.reconciler import MAX_RECEIPT
 from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
-from cayu_runtime.models import EffectRecord
+from cayu_runtime.models import Attempt, EffectRecord
 from cayu_runtime.selectors.effect import UNCERTAIN, attempts_of, find_effect
 from cayu_runtime.services.effect import Seen, look_up_effect, supply_receipt, verify_effect, ways_to_settle
 from cayu_runtime.services.session import abandon_session
 
 from ..actors import Member
 from ..exact import rows
+from ..selectors.membership import names_of
 from ..wording import effect_words, finding_words
 from .pages import deed, draft_of, members_only, page
 
@@ -109,6 +110,7 @@ def _show(
     status: int = 200,
 ) -> HttpResponse:
     attempts = attempts_of(found)
+    names = names_of({attempt.actor for attempt in attempts})
     ways = ways_to_settle(found)
     context = {
         "effect": found,
@@ -118,7 +120,7 @@ def _show(
         "takes_receipts": ways.takes_receipts,
         "refusal": _refusal(member, found),
         "arguments": rows(found.call.arguments),
-        "attempts": [(attempt, rows(attempt.evidence) if attempt.evidence else ()) for attempt in attempts],
+        "attempts": [_tried(attempt, names.get(attempt.actor, attempt.actor)) for attempt in attempts],
         "receipt": rows(found.receipt) if found.receipt else (),
         "verification": rows(found.verification_evidence) if found.verification_evidence else (),
         "problem": problem,
@@ -126,6 +128,10 @@ def _show(
         "max_receipt": MAX_RECEIPT // 1024,
     }
     return page(request, member, "review/effect.html", context, status)
+
+
+def _tried(attempt: Attempt, by: str) -> tuple[Attempt, str, Any]:
+    return attempt, by, rows(attempt.evidence) if attempt.evidence else ()
 
 
 def _refusal(member: Member, found: EffectRecord) -> str:

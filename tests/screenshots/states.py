@@ -89,13 +89,15 @@ def _effects(states: States) -> None:
     for state in (
         "proposed",
         "intent_recorded",
+        "receipted",
         "manual_review",
         "safe_to_retry",
         "completed",
         "rejected",
         "abandoned",
     ):
-        call = rows.call(rows.CALL_OF_EFFECT[state], session=rows.session(tenant=office.north, task=STORY))
+        session = rows.session(tenant=office.north, task=STORY)
+        call = rows.call(rows.CALL_OF_EFFECT[state], session=session, tool="refund_order")  # the demo's, known there
         states.of[f"effect {state}"] = f"/effects/{rows.effect(state, call=call).id}/"
 
 
