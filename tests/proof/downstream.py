@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,8 +50,13 @@ class Booking:
 
 
 class Downstream:
+    """`quiet` is held by whoever writes: a process that stops itself takes it first, so that it holds no lock of the
+    file while it stands still.
+    """
+
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.quiet = threading.Lock()
 
     def create(self) -> None:
         file = sqlite3.connect(self.path)
@@ -111,11 +117,12 @@ class Downstream:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         """One transaction of one writer at a time."""
-        file = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-        try:
-            file.execute("PRAGMA synchronous = OFF")
-            file.execute("BEGIN IMMEDIATE")
-            yield file
-            file.execute("COMMIT")
-        finally:
-            file.close()
+        with self.quiet:
+            file = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            try:
+                file.execute("PRAGMA synchronous = OFF")
+                file.execute("BEGIN IMMEDIATE")
+                yield file
+                file.execute("COMMIT")
+            finally:
+                file.close()

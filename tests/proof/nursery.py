@@ -104,7 +104,7 @@ def _serve(orders: Any, answers: Any, downstream: Path) -> None:
 
 def _work(order: dict[str, Any], report: int, downstream: Path) -> None:
     """In the child: one run of one session, and the end of this process."""
-    left = order["at"]
+    left, place = order["at"], Downstream(downstream)
 
     def listener(side: str) -> None:
         nonlocal left
@@ -114,11 +114,12 @@ def _work(order: dict[str, Any], report: int, downstream: Path) -> None:
         left -= 1
         if left == 0:
             os.write(report, json.dumps({"point": name, "backend": backend_pid()}).encode())
-            os.kill(os.getpid(), getattr(signal, order["how"]))
+            with place.quiet:
+                os.kill(os.getpid(), getattr(signal, order["how"]))
 
     status = 0
     try:
-        declare(Scene(Downstream(downstream)))
+        declare(Scene(place))
         points.listener = listener
         with clock.standing(datetime.fromisoformat(order["now"])):
             engine.run_session(UUID(order["session"]), order["owner"])

@@ -49,6 +49,8 @@ def test_one_click_looks_it_up_and_the_session_goes_on(office: Office, alice: Cl
     assert "The receiving system confirms that it was done." in answer
     assert state(effect) == "completed"
     assert "Look up now" not in answer
+    assert "by alice," in answer
+    assert f"user:{office.alice.pk}" not in answer
     assert office.run(effect.session).state == "completed"
     assert office.refund.count == 1
 
