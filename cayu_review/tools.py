@@ -4,16 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import UUID
 
 import rfc8785
 
-from cayu_runtime import InvalidArguments, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec
+from cayu_runtime import (
+    Finding,
+    Inquiry,
+    InvalidArguments,
+    Observation,
+    Reconciler,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolResult,
+    ToolSpec,
+)
 from cayu_runtime.contracts.secret import MARK
 from cayu_runtime.errors import Conflict, InvalidRequest
+from cayu_runtime.models import Proposal
 from cayu_runtime.models.proposal import MAX_FIELDS
+from cayu_runtime.selectors.proposal import find_proposal
 
 RESOURCE = "record_proposal"
 SECRET = (MARK, "writeOnly")
+
+
+class ProposalsOnRecord(Reconciler):
+    """Whether a proposal is on record. What is not there will not come: it is written under the lease of the session,
+    and whoever was to write it has lost that.
+    """
+
+    def lookup(self, inquiry: Inquiry) -> Observation:
+        action = str(inquiry.arguments.get("action_id", ""))
+        found = find_proposal(UUID(inquiry.tenant), inquiry.session_id, action)
+        if found is None:
+            return Observation(Finding.ABSENT, f"This session has no proposal {action} on record.", barred=True)
+        if rfc8785.dumps(found.fields) != rfc8785.dumps(dict(inquiry.arguments)):
+            return Observation(Finding.CONFLICT, f"The proposal {action} on record has other fields.")
+        return Observation(Finding.CONFIRMED_DONE, f"Proposal {action} is on record.", _told(found))
 
 
 class RecordProposal(Tool):
@@ -55,6 +84,7 @@ class RecordProposal(Tool):
         )
         self.action = action
         self.expires_in = expires_in
+        self.reconciler = ProposalsOnRecord()
 
     def coerce(self, args: dict[str, Any]) -> dict[str, Any]:
         """What the action itself would get, so that the record and the call can be compared exactly."""
@@ -71,17 +101,20 @@ class RecordProposal(Tool):
         except (InvalidRequest, Conflict) as refusal:
             said = {"recorded": False, "code": refusal.code}
             return ToolResult(content=refusal.message, structured=said, is_error=True)
-        proposal = recorded.proposal
-        return ToolResult(
-            content=f"Proposal {proposal.action_id} is on record, and {proposal.state}.",
-            structured={
-                "recorded": True,
-                "state": proposal.state,
-                "fields": proposal.fields,
-                "digest": proposal.fields_digest.hex(),
-                "expires_at": proposal.expires_at.isoformat(),
-            },
-        )
+        return _told(recorded.proposal)
+
+
+def _told(proposal: Proposal) -> ToolResult:
+    return ToolResult(
+        content=f"Proposal {proposal.action_id} is on record, and {proposal.state}.",
+        structured={
+            "recorded": True,
+            "state": proposal.state,
+            "fields": proposal.fields,
+            "digest": proposal.fields_digest.hex(),
+            "expires_at": proposal.expires_at.isoformat(),
+        },
+    )
 
 
 def _refuse_unusable(action: Tool, schema: Mapping[str, Any]) -> None:
