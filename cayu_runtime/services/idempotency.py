@@ -12,6 +12,7 @@ from django.db import IntegrityError, OperationalError, connection
 
 from ..contracts import Actor
 from ..core import canonical, clock, ids
+from ..core.statements import find
 from ..core.transitions import Change
 from ..errors import IdempotencyConflict, InvalidRequest, Unfinished
 from ..models import IdempotencyKey, Session, Tenant
@@ -98,7 +99,8 @@ def _record(change: Change, owner: str, key: str, digest: bytes) -> None:
     over = IdempotencyKey.objects.filter(tenant=session.tenant_id, owner=owner, key=key, expires_at__lte=change.now)
     try:
         _wait_at_most(f"{int(WAIT_SECONDS * 1000)}ms")
-        over.delete()
+        if find(IdempotencyKey, tenant=session.tenant_id, owner=owner, key=key) is not None:
+            over.delete()
         change.add(row)
         _wait_at_most("DEFAULT")
     except IntegrityError:
