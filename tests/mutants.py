@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "proof: any absence leads to a retry",
         "cayu_runtime/core/reconciliation.py",
-        "return Finding.ABSENT if over and gone else Finding.NOT_FOUND",
+        "return Finding.ABSENT if last is not None and change.now > last and executor.gone else Finding.NOT_FOUND",
         "return Finding.ABSENT",
         ("tests/db/test_reconciliation.py",),
     ),
@@ -228,6 +228,20 @@ MUTANTS = (
         "if approval.four_eyes and approval.requester == actor.subject:",
         "if False:",
         ("tests/unit/test_permissions.py",),
+    ),
+    Mutant(
+        "plan: another plan than the one that was read is executed",
+        "cayu_runtime/core/repair.py",
+        "if plan.digest != digest:",
+        "if False:",
+        ("tests/db/test_recovery_plan.py",),
+    ),
+    Mutant(
+        "quarantine: dispatch opens while something is unknown",
+        "cayu_runtime/services/quarantine.py",
+        "if holding:",
+        "if False:",
+        ("tests/db/test_quarantine_release.py",),
     ),
 )
 

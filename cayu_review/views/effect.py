@@ -120,7 +120,7 @@ def _show(
         "takes_receipts": ways.takes_receipts,
         "refusal": _refusal(member, found),
         "arguments": rows(found.call.arguments),
-        "attempts": [_tried(attempt, names.get(attempt.actor, attempt.actor)) for attempt in attempts],
+        "timeline": _timeline(found, [_tried(one, names.get(one.actor, one.actor)) for one in attempts]),
         "receipt": rows(found.receipt) if found.receipt else (),
         "verification": rows(found.verification_evidence) if found.verification_evidence else (),
         "problem": problem,
@@ -130,8 +130,19 @@ def _show(
     return page(request, member, "review/effect.html", context, status)
 
 
-def _tried(attempt: Attempt, by: str) -> tuple[Attempt, str, Any]:
-    return attempt, by, rows(attempt.evidence) if attempt.evidence else ()
+def _tried(attempt: Attempt, by: str) -> dict[str, Any]:
+    evidence = rows(attempt.evidence) if attempt.evidence else ()
+    return {"at": attempt.admitted_at, "attempt": attempt, "by": by, "evidence": evidence}
+
+
+def _timeline(found: EffectRecord, tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was tried and what became of it, in the order in which it happened."""
+    told = list(tried)
+    if found.unknown_since:
+        told.append({"at": found.unknown_since, "says": "Outcome unknown since then"})
+    if found.closed_at:
+        told.append({"at": found.closed_at, "says": effect_words(found).text})
+    return sorted(told, key=lambda entry: entry["at"])
 
 
 def _refusal(member: Member, found: EffectRecord) -> str:
