@@ -50,7 +50,7 @@ def make_effects(states: States) -> None:
     _effect(states, "outcome_unknown", LOST, ("not_found", "Nothing stands there so far."), **UNKNOWN)
     _effect(states, "manual_review", LOST, ("unavailable", "The ledger gave no usable answer."), **UNKNOWN)
     again = _effect(states, "safe_to_retry", LOST, ("absent", "The ledger has booked nothing, and never will."))
-    states.approval("again", rows.approval(call=again.call, version=2, task=STORY, reason=ONCE_MORE))
+    states.approval("again", rows.approval(call=again.call, version=2, task=STORY, policy_reason=ONCE_MORE))
     _effect(states, "completed", LOST, ("confirmed_done", "The ledger booked it as r-81."))
     _effect(states, "outcome_unknown", LOST, name="asked", **UNKNOWN)
     _effect(states, "outcome_unknown", LOST, name="given up", abandoned_at=rows.NOW, **UNKNOWN)
