@@ -106,7 +106,7 @@ EFFECT_WORDS = {
     "intent_recorded": Words("Dispatched, no outcome yet", "work"),
     "receipted": Words("Receipt held, not verified yet", "work"),
     "outcome_unknown": Words("Outcome unknown", "doubt"),
-    "manual_review": Words("Outcome unknown: the evidence does not agree", "doubt"),
+    "manual_review": Words("Outcome unknown: needs a person's review", "doubt"),
     "safe_to_retry": Words("Did not happen; may be approved once more", "wait"),
     "rejected": Words("Not done", "bad"),
     "abandoned": Words("Given up, never dispatched", "bad"),

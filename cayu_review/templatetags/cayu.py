@@ -15,10 +15,11 @@ from ..moments import ago as ago_words
 from ..moments import left as left_words
 from ..moments import near_from
 from ..moments import until as until_words
-from ..wording import ATTEMPT_NAMES, EFFECT_MEANING, EFFECT_NAMES, action_of, action_within
+from ..wording import ATTEMPT_NAMES, EFFECT_MEANING, EFFECT_NAMES, action_of, action_within, effect_words
 
 register = template.Library()
 
+register.filter("effect_words", effect_words)
 register.filter("visible", visible)
 register.filter("exact_rows", rows)
 register.simple_tag(action_of)

@@ -83,7 +83,7 @@ def _parameter(said: Schema) -> Field:
 
 
 def _answer(described: Schema, status: str, said: Schema) -> Answer:
-    words = said.get("description", "") or HTTPStatus(int(status)).phrase
+    words = said.get("description", "").replace("`", "") or HTTPStatus(int(status)).phrase
     good = status.startswith("2")
     content: Schema = next(iter(said.get("content", {}).values()), {})
     return Answer(status, words, tuple(_fields(described, content["schema"])) if good and content else ())

@@ -13,6 +13,7 @@ from cayu_runtime import authority
 from cayu_runtime.contracts.reconciler import MAX_RECEIPT
 from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
 from cayu_runtime.models import Attempt, EffectRecord
+from cayu_runtime.selectors.approval import waiting_of
 from cayu_runtime.selectors.effect import UNCERTAIN, attempts_of, find_effect
 from cayu_runtime.services.effect import Seen, look_up_effect, supply_receipt, verify_effect, ways_to_settle
 from cayu_runtime.services.session import abandon_session
@@ -45,6 +46,7 @@ def look_up(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
         request,
         member,
         effect_id,
+        "look_up",
         lambda seen: look_up_effect(member.tenant, member.actor, effect_id, seen, reason=draft_of(request)),
     )
 
@@ -56,6 +58,7 @@ def receipt(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
         request,
         member,
         effect_id,
+        "receipt",
         lambda seen: supply_receipt(
             member.tenant, member.actor, effect_id, seen, _receipt(request), reason=draft_of(request)
         ),
@@ -80,21 +83,18 @@ def abandon(request: HttpRequest, member: Member, effect_id: UUID) -> HttpRespon
         abandon_session(member.tenant, member.actor, found.session.session_id, reason=draft_of(request))
     except (InvalidRequest, Conflict) as problem:
         status = 400 if isinstance(problem, InvalidRequest) else 409
-        return _show(request, member, found, problem=problem.message, draft=draft_of(request), status=status)
+        return _show(request, member, found, problem=problem.message, sent="abandon", status=status)
     messages.info(request, "The session was given up. Whether this happened is still not known.")
     return redirect("session", found.session.session_id)
 
 
-def _settle(request: HttpRequest, member: Member, effect_id: UUID, ask: Any) -> HttpResponse:
-    draft = draft_of(request)
+def _settle(request: HttpRequest, member: Member, effect_id: UUID, sent: str, ask: Any) -> HttpResponse:
     try:
         outcome = ask(_seen(request))
-    except InvalidRequest as problem:
-        return _show(request, member, _found(member, effect_id), problem=problem.message, draft=draft, status=400)
-    except NotPermitted as refusal:
-        return _show(request, member, _found(member, effect_id), problem=refusal.message, draft=draft, status=403)
-    except Conflict as conflict:
-        return _show(request, member, _found(member, effect_id), problem=conflict.message, draft=draft, status=409)
+    except (InvalidRequest, NotPermitted, Conflict) as problem:
+        status = 400 if isinstance(problem, InvalidRequest) else 403 if isinstance(problem, NotPermitted) else 409
+        found = _found(member, effect_id)
+        return _show(request, member, found, problem=problem.message, sent=sent, status=status)
     said = finding_words(outcome.finding)
     messages.info(request, f"{said} {outcome.message}".strip() if not outcome.replay else f"Asked before: {said}")
     return redirect("effect", effect_id)
@@ -106,9 +106,10 @@ def _show(
     found: EffectRecord,
     *,
     problem: str = "",
-    draft: str = "",
+    sent: str = "",
     status: int = 200,
 ) -> HttpResponse:
+    """`sent` is the form that was refused: it is shown open, with all that was typed into it."""
     attempts = attempts_of(found)
     names = names_of({attempt.actor for attempt in attempts})
     ways = ways_to_settle(found)
@@ -116,6 +117,7 @@ def _show(
         "effect": found,
         "words": effect_words(found),
         "uncertain": found.state in UNCERTAIN,
+        "open_approval": waiting_of(found.call) if found.state in ("proposed", "safe_to_retry") else None,
         "looks_up": ways.looks_up,
         "takes_receipts": ways.takes_receipts,
         "refusal": _refusal(member, found),
@@ -124,7 +126,9 @@ def _show(
         "receipt": rows(found.receipt) if found.receipt else (),
         "verification": rows(found.verification_evidence) if found.verification_evidence else (),
         "problem": problem,
-        "draft": draft,
+        "sent": sent,
+        "draft": draft_of(request) if sent else "",
+        "typed_receipt": _typed_receipt(request) if sent == "receipt" else "",
         "max_receipt": MAX_RECEIPT // 1024,
     }
     return page(request, member, "review/effect.html", context, status)
@@ -138,6 +142,8 @@ def _tried(attempt: Attempt, by: str) -> dict[str, Any]:
 def _timeline(found: EffectRecord, tried: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was tried and what became of it, in the order in which it happened."""
     told = list(tried)
+    if found.quarantined_at:
+        told.append({"at": found.quarantined_at, "says": "The database was restored from a backup"})
     if found.unknown_since:
         told.append({"at": found.unknown_since, "says": "Outcome unknown since then"})
     if found.closed_at:
@@ -162,6 +168,11 @@ def _seen(request: HttpRequest) -> Seen:
         return Seen(int(revision), UUID(dispatch) if dispatch else None)
     except ValueError:
         raise InvalidRequest("The form came without the effect's dispatch. Read the page again, then ask.") from None
+
+
+def _typed_receipt(request: HttpRequest) -> str:
+    text = request.POST.get("receipt", "")
+    return text if len(text) <= MAX_RECEIPT else ""
 
 
 def _receipt(request: HttpRequest) -> dict[str, Any]:

@@ -5,6 +5,7 @@
     add_json(parser)                         --json
     with refusals(command, options): …       a refusal ends the command with its sentence, or as JSON
     say(command, options, data, lines)       one JSON document, or lines of text
+    tell(command, lines)                     lines of text, by a command that has no --json
 
 A person at a shell is believed to be who they say; what they may do is asked of the authority as at every other door.
 """
@@ -12,9 +13,11 @@ A person at a shell is believed to be who they say; what they may do is asked of
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -102,12 +105,23 @@ def refusals(command: BaseCommand, options: Mapping[str, Any]) -> Iterator[None]
 
 
 def say(command: BaseCommand, options: Mapping[str, Any], data: Any, lines: Iterable[str]) -> None:
-    """`data` as one JSON document where --json was given, else `lines`."""
+    """`data` as one JSON document where --json was given, else `lines`. Both as `tell` prints them."""
     if options.get("json"):
         _print(command, data)
-        return
-    for line in lines:
-        command.stdout.write(line)
+    else:
+        tell(command, lines)
+
+
+def tell(command: BaseCommand, lines: Iterable[str]) -> None:
+    """Print these lines. A reader who has enough (`| head`) ends the printing; the command goes on to its exit code."""
+    try:
+        for line in lines:
+            command.stdout.write(line)
+        command.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered would break once more when the interpreter ends.
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), command.stdout.fileno())
 
 
 def leave(code: int) -> None:
@@ -117,4 +131,4 @@ def leave(code: int) -> None:
 
 
 def _print(command: BaseCommand, data: Any) -> None:
-    command.stdout.write(json.dumps(data, cls=DjangoJSONEncoder, indent=2))
+    tell(command, [json.dumps(data, cls=DjangoJSONEncoder, indent=2)])

@@ -9,7 +9,7 @@ from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Cast
 
 from ..contracts import ToolEffect
-from ..models import Approval, Decision, Session, Tenant
+from ..models import Approval, Decision, Session, Tenant, ToolCall
 from .effect import uncertain_equals
 
 PAGE = 50
@@ -110,6 +110,11 @@ def held_among(rows: Iterable[QueueRow]) -> set[uuid.UUID]:
 
 def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
     return _whole(tenant).filter(pk=approval_id).first()
+
+
+def waiting_of(call: ToolCall) -> Approval | None:
+    """What waits for a decision about this call."""
+    return Approval.objects.filter(tenant=call.tenant_id, call=call, state="pending").first()
 
 
 def find_approvals(tenant: Tenant, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Approval]:

@@ -17,8 +17,8 @@ from django.test import Client
 
 from tests.chromium import FLAGS, find_chromium
 
+from .addresses import States
 from .shots import Shot
-from .states import States
 
 TALLEST = 5000
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

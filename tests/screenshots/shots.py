@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .states import States
+from .addresses import States
 
 Act = Callable[[Any, States], None]
 
@@ -19,7 +19,6 @@ NO_PICTURE = {
     "answer": "takes a form",
     "stop": "takes a form",
     "revoke": "takes a form",
-    "together": "takes a form; tests/e2e/test_decide_pages pictures what it answers",
     "look_up": "takes a form",
     "receipt": "takes a form",
     "verify": "takes a form",
@@ -29,8 +28,8 @@ NO_PICTURE = {
     "logout": "takes a form",
     "tenant": "takes a form",
     "attachment": "a file to save",
-    "api-*": "read by machines",
-    "admin:*": "Django's own pages",
+    "api-*": "read by machines; api-docs, which people read, has a picture",
+    "admin:*": "some of each kind have a picture; tests/web/test_admin_look asks of more what is asked here",
 }
 
 
@@ -132,6 +131,32 @@ def something_new(page: Any, states: States) -> None:
     page.get_by_role("button", name="2 new").wait_for(timeout=15_000)
 
 
+def look_up(page: Any, states: States) -> None:
+    """The ledger does not run here, so it gives no usable answer."""
+    page.get_by_label("Why do you ask?").fill("The customer called.")
+    page.get_by_role("button", name="Look up now").click()
+    page.get_by_text("No usable answer came", exact=False).first.wait_for()
+
+
+def no_receipt(page: Any, states: States) -> None:
+    page.get_by_text("It happened: I have the receipt").click()
+    page.get_by_label("Receipt, as JSON", exact=False).fill("Refund 81, booked on Friday")
+    page.get_by_label("Where does it come from?").fill("The ledger's clerk sent it.")
+    page.get_by_role("button", name="Have this receipt judged").click()
+    page.get_by_text("The receipt is not JSON", exact=False).wait_for()
+
+
+def decide_together(page: Any, states: States) -> None:
+    """Decide the first set that no other window has decided."""
+    number = 0
+    while not page.locator("#decide").count():
+        number += 1
+        page.goto(states.of[f"together to decide {number}"])
+    page.locator("[data-exact-end]").evaluate("element => element.scrollIntoView({block: 'center'})")
+    page.get_by_role("button", name="Approve 2", exact=False).click()
+    page.get_by_text("left alone", exact=False).first.wait_for()
+
+
 def fault(page: Any, states: States) -> None:
     from django.template.loader import render_to_string
 
@@ -164,8 +189,20 @@ SHOTS = [
     Shot("approval-viewer", "approval", "approval odd", "bob"),
     Shot("approval-no-reason", "approval", "approval idempotent", refused=400, act=deny_without_reason),
     Shot("approval-too-late", "approval", "approval idempotent", refused=409, act=decide_late),
-    *_each("effect", "effect unknown", "effect proposed", "effect intent_recorded", "effect receipted",
-           "effect manual_review", "effect safe_to_retry", "effect completed", "effect rejected", "effect abandoned"),
+    Shot("reconcile-quarantined", "reconcile", "/reconcile/", "grace"),
+    Shot("together", "together", "together to read"),
+    Shot("together-nothing", "together", "together nothing"),
+    Shot("together-decided", "together", "together to decide 0", act=decide_together),
+    Shot("approval-again", "approval", "approval again"),
+    Shot("effect-opened", "effect", "effect outcome_unknown", act=open_all),
+    Shot("effect-viewer", "effect", "effect outcome_unknown", "frank"),
+    Shot("effect-looked-up", "effect", "effect asked", act=look_up),
+    Shot("effect-no-receipt", "effect", "effect outcome_unknown", refused=400, act=no_receipt),
+    Shot("effect-quarantined", "effect", "effect quarantined", "grace"),
+    Shot("effect-quarantined-dispatched", "effect", "effect quarantined after its dispatch", "grace"),
+    *_each("effect", "effect outcome_unknown", "effect without an adapter", "effect given up", "effect proposed",
+           "effect intent_recorded", "effect receipted", "effect manual_review", "effect safe_to_retry",
+           "effect completed", "effect rejected", "effect abandoned"),
     Shot("sessions", "sessions", "/sessions/"),
     Shot("sessions-narrowed", "sessions", "/sessions/?status=interrupted&interruption=operator_requested&q=session"),
     Shot("sessions-none-fits", "sessions", "/sessions/?agent=desk&q=nothing"),
@@ -182,6 +219,24 @@ SHOTS = [
     Shot("login", "login", "/accounts/login/", ""),
     Shot("login-wrong", "login", "/accounts/login/", "", act=sign_in("alice")),
     Shot("login-throttled", "login", "/accounts/login/", "", refused=429, act=sign_in("mallory")),
+    Shot("api-docs", "api-docs", "/api/docs/", ""),
+    Shot("admin", "admin:index", "/admin/", "ada"),
+    Shot("admin-login", "admin:login", "/admin/login/", ""),
+    *(
+        Shot(f"admin-{name}", f"admin:{url}", address, "ada")
+        for name, url, address in (
+            ("sessions", "cayu_runtime_session_changelist", "/admin/cayu_runtime/session/"),
+            ("none-fits", "cayu_runtime_session_changelist", "/admin/cayu_runtime/session/?q=nothing"),
+            ("events", "cayu_runtime_event_changelist", "/admin/cayu_runtime/event/"),
+            ("session", "cayu_runtime_session_change", "admin session"),
+            ("call", "cayu_runtime_toolcall_change", "admin call"),
+            ("effect", "cayu_runtime_effectrecord_change", "admin effect"),
+            ("person", "auth_user_change", "admin person"),
+            ("person-new", "auth_user_add", "/admin/auth/user/add/"),
+            ("members", "cayu_review_membership_changelist", "/admin/cayu_review/membership/"),
+            ("password", "password_change", "/admin/password_change/"),
+        )
+    ),
     Shot("error-signed-out", "start", "/start/", refused=403, act=signed_out),
     Shot("error-form-too-old", "start", "/start/", refused=403, act=too_old),
     Shot("error-not-permitted", "session", "session waits", "frank", refused=403, act=not_permitted),

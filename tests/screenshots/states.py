@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
+
+from cayu_review.services.membership import grant_role
 from cayu_review.sign_in import FAILURES_OF_ACCOUNT, admit
 from cayu_runtime.contracts import Actor
-from cayu_runtime.models import Approval, Proposal, Session
+from cayu_runtime.models import Approval, Proposal
 from cayu_runtime.services.pause import pause_dispatch
 from cayu_runtime.services.session import interrupt_session, start_session
+from cayu_runtime.services.tenant import create_tenant
 from tests import rows
 from tests.reviewing import VERIFY, Operator, act, propose
 from tests.web.office import Office
 
-STORY = "The parcel came with a broken lid, and the customer sent two photographs of it. "
+from .addresses import STORY, States
+from .effects import make_effects
+
+SETS = 4  # one for each window of a picture that decides one
 ODD = {"order": "1042\u202e", "memo": "x" * 900, "lines": [1, 2.5, {"deep": None}], "empty": "", "<b>": "<i>"}
 
 
-@dataclass
-class States:
-    """Addresses by what they show."""
-
-    office: Office
-    of: dict[str, str] = field(default_factory=dict)
-
-    def session(self, name: str, session: Session) -> None:
-        self.of[f"session {name}"] = f"/sessions/{session.session_id}/"
-
-    def approval(self, name: str, approval: Approval) -> None:
-        self.of[f"approval {name}"] = f"/approvals/{approval.id}/"
-
-
 def make_states() -> States:
-    states = States(Office())
-    for make in (_sessions, _effects, _asked, _decided, _reviewed, _people):
+    states = States(Office(), create_tenant("west", "West Ltd"))
+    for make in (_people, _sessions, make_effects, _asked, _decided, _together, _reviewed, _paused):
         make(states)
     return states
 
@@ -44,7 +36,15 @@ def make_states() -> States:
 def _people(states: States) -> None:
     for _ in range(FAILURES_OF_ACCOUNT):
         admit("mallory", "")
-    states.office.person("frank", states.office.north, "viewer")
+    office = states.office
+    office.person("frank", office.north, "viewer")
+    office.person("grace", states.west, "viewer", "approver")
+    ada = User.objects.create_superuser("ada")
+    for role in ("viewer", "auditor", "administrator"):
+        grant_role(ada, office.north, role)
+
+
+def _paused(states: States) -> None:
     pause_dispatch(Actor("shell:ops", "ops", None, "shell"), reason="the bank is down", tool="label")
 
 
@@ -80,27 +80,6 @@ def _sessions(states: States) -> None:
         states.of[f"question {name}"] = f"/questions/{rows.question(state, call=call, **more).id}/"
 
 
-def _effects(states: States) -> None:
-    office = states.office
-    unknown = office.unknown(task="refund order 1042 25.50 because " + STORY)
-    rows.attempt("selected", effect=unknown, evidence={"answer": "not found"}, reason="looked up by erin")
-    states.of["effect unknown"] = f"/effects/{unknown.id}/"
-    states.session("unknown", unknown.session)
-    for state in (
-        "proposed",
-        "intent_recorded",
-        "receipted",
-        "manual_review",
-        "safe_to_retry",
-        "completed",
-        "rejected",
-        "abandoned",
-    ):
-        session = rows.session(tenant=office.north, task=STORY)
-        call = rows.call(rows.CALL_OF_EFFECT[state], session=session, tool="refund_order")  # the demo's, known there
-        states.of[f"effect {state}"] = f"/effects/{rows.effect(state, call=call).id}/"
-
-
 def _asked(states: States) -> None:
     """What waits for a decision."""
     office = states.office
@@ -133,6 +112,17 @@ def _decided(states: States) -> None:
     states.approval("cancelled", office.approval(session))
     interrupt_session(office.north, office.actor(office.alice, office.north), session.session_id, reason="A mistake.")
     states.session("cancelled", session)
+
+
+def _together(states: States) -> None:
+    """Requests that can be decided in one, some of which cannot be any more."""
+    office = states.office
+    labels = [office.approval(office.ask(("label", {"order": f"{3000 + number}"}))) for number in range(3 + 2 * SETS)]
+    gone = Approval.objects.get(pk=states.of["approval denied"].split("/")[2])
+    states.together("to read", [*labels[:3], gone])
+    for number in range(SETS):
+        states.together(f"to decide {number}", labels[3 + number :: SETS])
+    states.together("nothing", [gone])
 
 
 def _reviewed(states: States) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from cayu_runtime.contracts import Actor
+from cayu_runtime.services.quarantine import start_quarantine, take_sessions
 from tests.web.office import Office
 
 
@@ -71,3 +73,25 @@ def test_what_was_never_sent_says_so(office: Office, alice: Client) -> None:
     assert "Dispatched</dt><dd>never</dd>" in main_of(alice.get(f"/effects/{office.effect(session).id}/"))
     alice.post(f"/approvals/{approval.id}/decide/", office.form(approval, "deny", reason="no"))
     assert "Given up, never dispatched" in main_of(alice.get(f"/effects/{office.effect(session).id}/"))
+
+
+def test_what_waits_for_a_decision_leads_to_it(office: Office, alice: Client) -> None:
+    session = office.ask()
+    approval, effect = office.approval(session), office.effect(session)
+    link = f'It waits for a decision: <a href="/approvals/{approval.id}/">Refund order 1042</a>'
+    assert f"Nothing was sent. {link}" in main_of(alice.get(f"/effects/{effect.id}/"))
+    alice.post(f"/approvals/{approval.id}/decide/", office.form(approval, "deny", reason="no"))
+    assert "It waits for a decision" not in main_of(alice.get(f"/effects/{effect.id}/"))
+
+
+def test_what_a_restored_backup_left_open_claims_no_dispatch(office: Office, alice: Client) -> None:
+    session = office.ask()
+    operator = Actor("shell:ops", "ops", None, "shell")
+    made = start_quarantine(operator, reason="the disk was lost", tenant=office.north)
+    assert take_sessions(operator, made).whole
+    page = main_of(alice.get(f"/effects/{office.effect(session).id}/"))
+    assert "The database was restored from a backup, so what was sent since that backup is missing here." in page
+    assert "It will not be sent before that is known." in page
+    assert "Dispatched</dt><dd>never, as far as the backup tells</dd>" in page
+    assert "It was dispatched" not in page
+    assert "Nobody knows whether these happened" in main_of(alice.get("/reconcile/"))

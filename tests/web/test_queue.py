@@ -176,7 +176,7 @@ def test_the_other_queue_lists_what_nobody_knows(office: Office, alice: Client) 
     assert f'href="/effects/{effect.id}/"' in page
     assert "Refund order 1042</a>" in page
     assert "Outcome unknown" in page
-    assert "None of these is sent again" in page
+    assert "none is sent before that is known" in page
     main = page.split("<main")[1].split("</main>")[0]
     assert "<form" not in main
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -118,6 +119,15 @@ def test_what_is_no_receipt_settles_nothing(office: Office, alice: Client, recei
     assert answer.status_code in (400, 409)
     assert says in answer.content.decode()
     assert state(effect) == "outcome_unknown"
+
+
+def test_a_refused_receipt_is_given_back_in_its_own_form(office: Office, alice: Client) -> None:
+    answer = post(alice, unknown(office), "receipt", receipt='Booked <b>as</b> "R-1"')
+    page = answer.content.decode()
+    receipts = page.split("It happened: I have the receipt")
+    assert receipts[0].rstrip().endswith('<details class="settle" open>\n    <summary>')
+    assert "Booked &lt;b&gt;as&lt;/b&gt; &quot;R-1&quot;</textarea>" in receipts[1]
+    assert re.findall(r'id="([a-z-]+)" name="reason" value="they called"', page) == ["receipt-reason"]
 
 
 def test_giving_up_ends_the_session_and_not_the_doubt(office: Office, alice: Client) -> None:

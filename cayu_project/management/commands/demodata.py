@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from cayu_review.services.membership import grant_role
 from cayu_runtime.errors import CayuError
+from cayu_runtime.management import shell
 from cayu_runtime.models import Tenant
 from cayu_runtime.selectors.tenant import find_tenant
 from cayu_runtime.services.tenant import create_tenant
@@ -29,7 +30,7 @@ class Command(BaseCommand):
                 _ensure_person(name, passwords[name], tenant, roles)
         except CayuError as error:
             raise CommandError(error.message) from None
-        self.stdout.write("The demo's tenant and people are there.")
+        shell.tell(self, ["The demo's tenant and people are there."])
 
 
 def _password(name: str) -> str:

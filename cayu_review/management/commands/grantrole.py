@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from cayu_review.models.membership import ROLES
 from cayu_review.services.membership import grant_role
 from cayu_runtime.errors import CayuError
+from cayu_runtime.management import shell
 from cayu_runtime.models import Tenant
 from cayu_runtime.selectors.tenant import find_tenant
 
@@ -32,7 +33,7 @@ class Command(BaseCommand):
         except CayuError as error:
             raise CommandError(error.message) from None
         now = "is now" if granted else "was already"
-        self.stdout.write(f"{user.get_username()} {now} {options['role']} in {tenant.slug} ({tenant.name}).")
+        shell.tell(self, [f"{user.get_username()} {now} {options['role']} in {tenant.slug} ({tenant.name})."])
 
 
 def find_person(username: str) -> AbstractBaseUser:

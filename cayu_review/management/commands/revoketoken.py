@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cayu_review.services.token import revoke_token
 from cayu_runtime.errors import CayuError
+from cayu_runtime.management import shell
 
 
 class Command(BaseCommand):
@@ -20,4 +21,4 @@ class Command(BaseCommand):
             token = revoke_token(options["token"])
         except CayuError as error:
             raise CommandError(error.message) from None
-        self.stdout.write(f"Token {token.name} is revoked.")
+        shell.tell(self, [f"Token {token.name} is revoked."])

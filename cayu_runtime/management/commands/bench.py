@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cayu_runtime.core import engine
+from cayu_runtime.management import shell
 
 DATABASES = ("sqlite", "postgres")
 
@@ -72,10 +73,10 @@ class Command(BaseCommand):
             raise CommandError(str(problem)) from None
         others = bystanders.share()
         if options["json"]:
-            self.stdout.write(report.document(machine, versions, results, others, quick=options["quick"]))
+            shell.tell(self, [report.document(machine, versions, results, others, quick=options["quick"])])
         else:
-            self.stdout.write(report.heading(machine, list(versions.values()), others, quick=options["quick"]))
-            self.stdout.write(report.table(results))
+            heading = report.heading(machine, list(versions.values()), others, quick=options["quick"])
+            shell.tell(self, [heading, report.table(results)])
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cayu_runtime.errors import CayuError
+from cayu_runtime.management import shell
 from cayu_runtime.services.tenant import create_tenant
 
 
@@ -20,4 +21,4 @@ class Command(BaseCommand):
             tenant = create_tenant(options["slug"], options["name"] or options["slug"])
         except CayuError as error:
             raise CommandError(error.message) from None
-        self.stdout.write(f"Tenant {tenant.slug} ({tenant.name}) is ready, id {tenant.id}.")
+        shell.tell(self, [f"Tenant {tenant.slug} ({tenant.name}) is ready, id {tenant.id}."])

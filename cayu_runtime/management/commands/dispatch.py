@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import CayuError
+from cayu_runtime.management import shell
 from cayu_runtime.models import DispatchPause, Tenant
 from cayu_runtime.selectors.pause import all_pauses
 from cayu_runtime.selectors.tenant import find_tenant
@@ -25,7 +27,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["action"] == "status":
-            self._status()
+            shell.tell(self, _status())
             return
         tenant = self._tenant(options["tenant"])
         named = {"tenant": tenant, "tool": options["tool"], "agent": options["agent"]}
@@ -34,20 +36,12 @@ class Command(BaseCommand):
         try:
             if options["action"] == "pause":
                 pause = pause_dispatch(actor, reason=options["reason"], **named)
-                self.stdout.write(f"Paused: {_named(pause)}. Calls that have begun go on; no further one begins.")
+                shell.tell(self, [f"Paused: {_named(pause)}. Calls that have begun go on; no further one begins."])
             else:
                 woken = resume_dispatch(actor, **named)
-                self.stdout.write(f"Resumed. {woken} waiting sessions were woken.")
+                shell.tell(self, [f"Resumed. {woken} waiting sessions were woken."])
         except CayuError as error:
             raise CommandError(error.message) from None
-
-    def _status(self) -> None:
-        pauses = all_pauses()
-        for pause in pauses:
-            since = f"{pause.created_at:%Y-%m-%d %H:%M:%S} UTC"
-            self.stdout.write(f"{_named(pause)}: paused since {since} by {pause.created_by}: {pause.reason}")
-        if not pauses:
-            self.stdout.write("Nothing is paused.")
 
     def _tenant(self, slug: str) -> Tenant | None:
         if not slug:
@@ -56,6 +50,15 @@ class Command(BaseCommand):
         if tenant is None:
             raise CommandError(f"There is no tenant {slug!r}. Give the slug that `createtenant` was given.")
         return tenant
+
+
+def _status() -> Iterator[str]:
+    pauses = all_pauses()
+    for pause in pauses:
+        since = f"{pause.created_at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"{_named(pause)}: paused since {since} by {pause.created_by}: {pause.reason}"
+    if not pauses:
+        yield "Nothing is paused."
 
 
 def _named(pause: DispatchPause) -> str:
