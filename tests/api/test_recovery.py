@@ -8,7 +8,7 @@ import pytest
 
 from cayu_runtime.models import EffectRecord, Event, Session
 from cayu_runtime.services.approval import decide_approval
-from tests.api.clients import ApiClient, problem
+from tests.api.clients import ApiClient, agent_client, problem
 from tests.web.office import Office
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,7 +62,9 @@ def test_what_is_missing_or_malformed_is_said(alice: ApiClient, stuck: Session) 
     problem(alice.get("sessions/nobody/recovery-plan/"), 404, "not_found")
 
 
-def test_a_token_reads_the_plan_and_recovers_and_gives_up_nothing(agent: ApiClient, stuck: Session) -> None:
+@pytest.mark.parametrize("whose", ["a viewer's", "an approver's"])
+def test_a_token_reads_the_plan_and_neither_recovers_nor_gives_up(office: Office, stuck: Session, whose: str) -> None:
+    agent = agent_client(office.bob if whose == "a viewer's" else office.alice, office.north)
     plan = read(agent, stuck)
     assert plan["status"] == "automatic_repair"
     problem(recover(agent, stuck, digest=plan["digest"]), 403, "not_permitted")
