@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
+from django.db import connection
 
 from cayu_runtime.models import Attempt, Worker
 from cayu_runtime.services.effect import Seen, look_up_effect
@@ -153,6 +154,22 @@ def test_a_worker_that_stood_still_for_twice_the_lease_dispatches_nothing_more(d
     assert supervisor.end() == 0
 
 
+def stand_still(processes: list[psutil.Process]) -> bool:
+    """Stop them, unless one of them was inside a transaction at that moment: then they go on. Its row would wait."""
+    for process in processes:
+        process.suspend()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+            "AND xact_start IS NOT NULL"
+        )
+        (inside,) = cursor.fetchone()
+    if inside:
+        for process in processes:
+            process.resume()
+    return not inside
+
+
 def test_no_absence_counts_while_the_worker_that_stands_still_may_go_on(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ):
@@ -162,10 +179,9 @@ def test_no_absence_counts_while_the_worker_that_stands_still_may_go_on(
     first.until_ready(1)
     session = deployment.approved([("pay", "hold f")])
     stopped = [psutil.Process(first.pid), psutil.Process(deployment.until_begun(session))]
-    for process in stopped:  # the supervisor too: it would end a worker that stands still
-        process.suspend()
+    until("they stand still, and hold no row", lambda: stand_still(stopped))  # a supervisor would end such a worker
     second = deployment.supervise(workers=1, CAYU_LEASE_SECONDS="1")
-    deployment.until_state(session, "effect_outcome_unknown")
+    deployment.until_state(session, "effect_outcome_unknown", seconds=50)
     effect = deployment.effect(session)
     seen = Seen(effect.revision, effect.dispatch_id)
     with long_after():
