@@ -177,7 +177,7 @@ def test_no_absence_counts_while_the_worker_that_stands_still_may_go_on(
     monkeypatch.setenv("CAYU_FAULTS_FOLDER", str(deployment.folder))
     first = deployment.supervise(workers=1, CAYU_LEASE_SECONDS="1")
     first.until_ready(1)
-    session = deployment.approved([("pay", "hold f")])
+    session = deployment.approved([("pay", "hold g")])
     stopped = [psutil.Process(first.pid), psutil.Process(deployment.until_begun(session))]
     until("they stand still, and hold no row", lambda: stand_still(stopped))  # a supervisor would end such a worker
     second = deployment.supervise(workers=1, CAYU_LEASE_SECONDS="1")
@@ -189,7 +189,7 @@ def test_no_absence_counts_while_the_worker_that_stands_still_may_go_on(
     effect.refresh_from_db()
     assert (said.finding, effect.state) == ("not_found", "outcome_unknown")
     assert said.attempt.evidence["said"] == "absent"
-    deployment.release("f")
+    deployment.release("g")
     for process in stopped:
         process.resume()
     deployment.until_state(session, "completed")
