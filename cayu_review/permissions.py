@@ -16,7 +16,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from cayu_runtime.contracts import Actor, Permit, Refusal
 from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
 
-from .selectors.membership import PERSON, is_of_tenant_alone, is_superuser, roles_of
+from .models import Membership
+from .selectors.membership import PERSON, held_in, is_of_tenant_alone, is_superuser
 from .selectors.token import TOKEN, scopes_of
 
 Answer = Permit | Refusal
@@ -34,6 +35,15 @@ NOT_RECONCILER = Refusal(
 )
 ONLY_PEOPLE = Refusal("not_permitted", "Only a person can decide. Agents and their tokens never can.")
 
+OUT_OF_REACH = Refusal(
+    "not_permitted",
+    "Your role here is limited to other tools or targets. Ask an administrator, or leave it to somebody who may.",
+)
+NOT_WHOLE = Refusal(
+    "not_permitted",
+    "Your role here is limited to some tools or targets, and this concerns the whole session. "
+    "Leave it to somebody without such a limit.",
+)
 NOT_STARTER = Refusal(
     "not_permitted", "Starting a session needs the role viewer or approver. Ask an administrator for it."
 )
@@ -60,7 +70,11 @@ NOT_ITS_SESSION = Refusal(
     "not_permitted", "This token acts for another person than the one who asked for this session."
 )
 NO_ROLE_BEHIND = Refusal("not_permitted", "The person for whom this token acts has no role in its tenant any more.")
-ONLY_OPERATORS = Refusal("not_permitted", "Dispatch is paused and resumed by an operator: manage.py dispatch.")
+ONLY_OPERATORS = Refusal(
+    "not_permitted",
+    "Dispatch is paused and resumed by an administrator of this tenant, or by an operator: manage.py dispatch.",
+)
+ONLY_SHELL = Refusal("not_permitted", "A quarantine belongs to an operator: manage.py recovery quarantine.")
 
 
 class MembershipAuthority:
@@ -103,7 +117,7 @@ def may_start(actor: Actor, tenant: Tenant) -> Answer:
     roles = _roles_in(actor, tenant.id)
     if not roles:
         return NO_ROLE
-    return Permit() if roles & {"viewer", "approver"} else NOT_STARTER
+    return Permit() if roles.keys() & {"viewer", "approver"} else NOT_STARTER
 
 
 def may_audit(actor: Actor, tenant: Tenant) -> Answer:
@@ -162,19 +176,27 @@ def may_decide(actor: Actor, approval: Approval) -> Answer:
         return NO_ROLE
     if approval.four_eyes and approval.requester == actor.subject:
         return OWN_REQUEST
-    return Permit() if "approver" in roles else NOT_APPROVER
+    held = roles.get("approver")
+    if held is None:
+        return NOT_APPROVER
+    return Permit() if held.covers(approval.tool, approval.target) else OUT_OF_REACH
 
 
 def may_settle(actor: Actor, row: EffectRecord | Session) -> Answer:
     """To bring evidence for an uncertain effect, to recover a session or give it up: a reconciler, or an approver.
-    Tokens never can.
+    Whose role is limited may settle the effects that it reaches, and no whole session. Tokens never can.
     """
     if actor.source == "api" or not actor.subject.startswith(PERSON):
         return ONLY_PEOPLE
     roles = _roles_in(actor, row.tenant_id)
     if not roles:
         return NO_ROLE
-    return Permit() if roles & {"approver", "reconciler"} else NOT_RECONCILER
+    held = [roles[role] for role in ("approver", "reconciler") if role in roles]
+    if not held:
+        return NOT_RECONCILER
+    if isinstance(row, EffectRecord):
+        return Permit() if any(one.covers(row.tool, row.target) for one in held) else OUT_OF_REACH
+    return Permit() if not all(one.is_limited for one in held) else NOT_WHOLE
 
 
 def may_answer(actor: Actor, question: Question) -> Answer:
@@ -188,13 +210,22 @@ def may_answer(actor: Actor, question: Question) -> Answer:
 
 
 def may_pause_dispatch(actor: Actor, tenant: Tenant | None) -> Answer:
-    """The kill switch belongs to who operates the deployment: at a shell, not on a page."""
-    return Permit() if actor.source == "shell" else ONLY_OPERATORS
+    """The kill switch: an administrator in their tenant; for the whole deployment only who operates it, at a shell."""
+    if actor.source == "shell":
+        return Permit()
+    if actor.source != "web" or tenant is None or not actor.subject.startswith(PERSON):
+        return ONLY_OPERATORS
+    return Permit() if "administrator" in _roles_in(actor, tenant.id) else ONLY_OPERATORS
 
 
-def _roles_in(actor: Actor, tenant_id: UUID) -> frozenset[str]:
+def may_quarantine(actor: Actor, tenant: Tenant | None) -> Answer:
+    """To close dispatch after a restored backup, and to open it: who operates the deployment, at a shell."""
+    return Permit() if actor.source == "shell" else ONLY_SHELL
+
+
+def _roles_in(actor: Actor, tenant_id: UUID) -> dict[str, Membership]:
     """The roles held now, if this tenant is the one that the actor works in."""
-    return roles_of(tenant_id, actor.subject) if actor.tenant == tenant_id else frozenset()
+    return held_in(tenant_id, actor.subject) if actor.tenant == tenant_id else {}
 
 
 QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
@@ -211,9 +242,12 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "recover_session": may_settle,
     "answer": may_answer,
     "pause_dispatch": may_pause_dispatch,
+    "quarantine": may_quarantine,
     "audit": may_audit,
     "grant_role": may_manage_people,
     "revoke_role": may_manage_people,
+    "create_token": may_manage_people,
+    "revoke_token": may_manage_people,
     "manage_people": may_manage_people,
     "manage_account": may_manage_account,
 }

@@ -3,6 +3,8 @@
 An attempt is counted before its password is looked at, so that many at once do not get past the limit, and taken back
 when it succeeds. A name is counted whether or not there is such an account, so that nothing is learnt from it. Each
 count is a row of the web sessions' table under a key that nobody can know without SECRET_KEY; it ends by itself.
+
+What became of it stands on the audit chain of the person's tenants.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
+from uuid import UUID
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
@@ -22,9 +26,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
+from cayu_runtime.contracts import Actor
+from cayu_runtime.services.audit import record
+
+from .selectors.membership import PERSON, memberships_of
+
 WINDOW = timedelta(minutes=15)
 FAILURES_OF_ACCOUNT = 10
 FAILURES_OF_ADDRESS = 50
+NOBODY = "anonymous"
 
 
 class PasswordBackend(ModelBackend):
@@ -110,3 +120,29 @@ def _failures(row: Session) -> int:
 def _store(row: Session, failures: int) -> None:
     row.session_data = SessionStore().encode({"failures": failures})
     row.save(update_fields=["session_data", "expire_date"])
+
+
+def record_sign_in(actor: Actor, how: str) -> None:
+    """Put a sign-in on the chain of the tenant that it leads into. Without any role it leads into none, and is not."""
+    if isinstance(actor.tenant, UUID):
+        record(actor.tenant, "sign_in.succeeded", actor, how=how)
+
+
+def record_sign_out(actor: Actor) -> None:
+    """The same for a sign-out."""
+    if isinstance(actor.tenant, UUID):
+        record(actor.tenant, "sign_in.ended", actor)
+
+
+def record_refusal(name: str, how: str, why: str) -> None:
+    """Put a refused sign-in on the chains of the tenants in which the account with this name holds a role now.
+
+    For an unknown name there is none. Who asked is not known, so the entry's actor is nobody.
+    """
+    model = get_user_model()
+    person = None if "\0" in name else model.objects.filter(**{model.USERNAME_FIELD: name}).first()
+    if person is None:
+        return
+    for tenant in {held.tenant_id for held in memberships_of(person)}:
+        somebody = Actor(NOBODY, "somebody", tenant, "web")
+        record(tenant, "sign_in.refused", somebody, person=f"{PERSON}{person.pk}", how=how, why=why)

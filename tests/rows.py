@@ -313,7 +313,7 @@ def audit_entry(*, save: bool = True, **values: Any) -> AuditEntry:
     if "tenant" not in values:
         values["tenant"] = tenant()
     defaults = {
-        "seq": 1, "type": "person.signed_in", "actor": "user:alice", "payload": {"v": 1}, "at": NOW, "hash": DIGEST,
+        "seq": 1, "type": "sign_in.succeeded", "actor": "user:alice", "payload": {"v": 1}, "at": NOW, "hash": DIGEST,
     }  # fmt: skip
     return _built(AuditEntry, save, {**defaults, **values})
 

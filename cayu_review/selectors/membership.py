@@ -7,20 +7,31 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
 
 from ..models import Membership
 
 PERSON = "user:"
 
 
-def roles_of(tenant_id: UUID, subject: str) -> frozenset[str]:
-    """The roles that an active person holds in a tenant at this moment. None for a subject that is no person."""
+def _in_time() -> Q:
+    """Begun and not over, by the database's clock."""
+    return Q(valid_from__lte=Now()) & (Q(valid_until=None) | Q(valid_until__gt=Now()))
+
+
+def held_in(tenant_id: UUID, subject: str) -> dict[str, Membership]:
+    """What an active person holds in a tenant at this moment, by role. Nothing for a subject that is no person."""
     key = _key_of(subject)
     if key is None:
-        return frozenset()
-    held = Membership.objects.filter(tenant=tenant_id, user=key, user__is_active=True)
-    return frozenset(held.values_list("role", flat=True))
+        return {}
+    rows = Membership.objects.filter(_in_time(), tenant=tenant_id, user=key, user__is_active=True)
+    return {row.role: row for row in rows}
+
+
+def roles_of(tenant_id: UUID, subject: str) -> frozenset[str]:
+    """The roles that an active person holds in a tenant at this moment. None for a subject that is no person."""
+    return frozenset(held_in(tenant_id, subject))
 
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
@@ -41,10 +52,11 @@ def is_superuser(subject: str) -> bool:
 
 
 def is_of_tenant_alone(user: AbstractBaseUser, tenant_id: UUID | None) -> bool:
-    """Whether a person holds roles in this tenant and in no other, and stands above none."""
+    """Whether a person holds roles in this tenant and in no other, now or at any time, and stands above none."""
     if getattr(user, "is_superuser", False) or getattr(user, "is_staff", False):
         return False
-    return {held.tenant_id for held in memberships_of(user)} == {tenant_id}
+    tenants = Membership.objects.filter(user_id=user.pk).values_list("tenant", flat=True)
+    return set(tenants) == {tenant_id}
 
 
 def people_of(tenant_id: UUID | None) -> Exists:
@@ -62,6 +74,6 @@ def _key_of(subject: str) -> Any:
 
 
 def memberships_of(user: AbstractBaseUser) -> list[Membership]:
-    """A person's memberships with their tenants, the oldest first, so that a new one never changes which is first."""
-    rows = Membership.objects.filter(user_id=user.pk).select_related("tenant")
+    """What a person holds now, with the tenants, the oldest first, so that a new one never changes which is first."""
+    rows = Membership.objects.filter(_in_time(), user_id=user.pk).select_related("tenant")
     return list(rows.order_by("created_at", "id"))

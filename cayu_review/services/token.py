@@ -13,6 +13,7 @@ from cayu_runtime import authority
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest, NotFound
 from cayu_runtime.models import Tenant
+from cayu_runtime.services.audit import audited
 
 from ..models import ApiToken
 from ..models.token import SCOPES
@@ -60,18 +61,30 @@ def create_token(
         created_by=actor.subject if actor else "shell",
         expires_at=ExpressionWrapper(Now() + timedelta(days=days), output_field=DateTimeField()),
     )
-    token.save(force_insert=True)
-    token.refresh_from_db()
+    with audited(tenant.pk) as trail:
+        token.save(force_insert=True)
+        token.refresh_from_db()
+        trail.record(
+            "token.created",
+            actor,
+            token=str(token.pk),
+            name=token.name,
+            scopes=token.scopes,
+            on_behalf_of=f"{PERSON}{on_behalf_of.pk}",
+            expires_at=token.expires_at.isoformat(),
+        )
     return token, text
 
 
 def revoke_token(token_id: UUID, actor: Actor | None = None) -> ApiToken:
-    """End a token now. One that was ended already stays as it is."""
+    """End a token now. One that was ended already stays as it is. NotFound; NotPermitted by the authority."""
     token = ApiToken.objects.select_related("tenant").filter(pk=token_id).first()
     if token is None:
         raise NotFound("There is no such token.")
     if actor is not None:
         authority.require(actor, "revoke_token", token.tenant)
-    ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=Now())
+    with audited(token.tenant.pk) as trail:
+        if ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=Now()):
+            trail.record("token.revoked", actor, token=str(token.pk), name=token.name)
     token.refresh_from_db()
     return token

@@ -12,11 +12,13 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from ..actors import Member, settle_tenant, switch_tenant
+from ..actors import Member, actor_for, settle_tenant, switch_tenant
 from ..drafts import keep_draft
 from ..moments import until
-from ..sign_in import address_of, blocked_until
+from ..sign_in import address_of, blocked_until, record_refusal, record_sign_in, record_sign_out
 from .pages import members_only
+
+PASSWORD = "password"  # noqa: S105  the way in
 
 
 class SignIn(auth.LoginView):
@@ -33,12 +35,17 @@ class SignIn(auth.LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_valid(form)
         settle_tenant(self.request)
+        actor = actor_for(self.request)
+        if actor is not None:
+            record_sign_in(actor, PASSWORD)
         self._keep_draft()
         return response
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        end = blocked_until(form.data.get("username", ""), address_of(self.request))
+        name = form.data.get("username", "")
+        end = blocked_until(name, address_of(self.request))
         if end is None:
+            record_refusal(name, PASSWORD, "wrong name or password, or an account that is switched off")
             return super().form_invalid(form)
         now = timezone.now()
         context = self.get_context_data(form=form, blocked=f"{until(end, now)}, at {end:%H:%M} UTC")
@@ -57,6 +64,12 @@ class SignIn(auth.LoginView):
 
 class SignOut(auth.LogoutView):
     """Sign-out, by POST alone."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        actor = actor_for(request)
+        if actor is not None:
+            record_sign_out(actor)
+        return super().post(request, *args, **kwargs)
 
 
 @require_POST

@@ -9,6 +9,7 @@ from ..core import clock, doorbell, ids, results
 from ..core.transitions import transition
 from ..errors import Conflict, InvalidRequest, LostRace, NotFound
 from ..models import DispatchPause, Tenant, ToolCall
+from .audit import audited, record
 
 
 def pause_dispatch(
@@ -33,10 +34,14 @@ def pause_dispatch(
         created_at=clock.now(),
     )
     try:
-        with transaction.atomic():
+        with transaction.atomic() if tenant is None else audited(tenant.pk) as trail:
             pause.save(force_insert=True)
+            if trail is not None:
+                trail.record("dispatch.paused", actor, tool=tool, agent=agent, reason=said)
     except IntegrityError:
         raise Conflict("This is paused already. Resume it first, or leave it.") from None
+    if tenant is None:
+        record(None, "dispatch.paused", actor, tool=tool, agent=agent, reason=said)
     return pause
 
 
@@ -44,7 +49,12 @@ def resume_dispatch(actor: Actor, *, tenant: Tenant | None = None, tool: str = "
     """Lift exactly this pause, and wake what it held back. Returns how many calls were waiting for it."""
     authority.require(actor, "pause_dispatch", tenant)
     named = DispatchPause.objects.filter(tenant=tenant, tool=tool, agent=agent)
-    lifted, _ = named.filter(quarantine=None).delete()
+    with transaction.atomic() if tenant is None else audited(tenant.pk) as trail:
+        lifted, _ = named.filter(quarantine=None).delete()
+        if lifted and trail is not None:
+            trail.record("dispatch.resumed", actor, tool=tool, agent=agent)
+    if lifted and tenant is None:
+        record(None, "dispatch.resumed", actor, tool=tool, agent=agent)
     if not lifted and named.exists():
         raise Conflict("This is no pause but a quarantine after a restored backup. `recovery release` opens it.")
     if not lifted:

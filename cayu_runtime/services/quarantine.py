@@ -22,6 +22,7 @@ from ..selectors.quarantine import (
     stopped_sessions,
     was_stopped_by_quarantine,
 )
+from .audit import record
 from .effect import Seen, executor_of, look_up_effect
 from .pause import wake_held
 from .session import resume_session
@@ -61,7 +62,7 @@ def start_quarantine(actor: Actor, *, reason: str, tenant: Tenant | None = None,
     One that is open already is returned as it is, so that it goes on where it was broken off; with `again` (another
     backup was restored since) it begins anew. InvalidRequest without a reason; NotPermitted by the authority.
     """
-    authority.require(actor, "pause_dispatch", tenant)
+    authority.require(actor, "quarantine", tenant)
     said = results.clean_text(reason, 450)
     if not said:
         raise InvalidRequest("Say why dispatch is closed: those who wait will read it.")
@@ -100,6 +101,7 @@ def _start(actor: Actor, said: str, tenant: Tenant | None, *, again: bool) -> Qu
             created_at=now,
             quarantine=made,
         ).save(force_insert=True)
+    record(None if tenant is None else tenant.pk, "quarantine.started", actor, quarantine=str(made.pk), reason=said)
     return made
 
 
@@ -107,7 +109,7 @@ def take_sessions(actor: Actor, quarantine: Quarantine, limit: int = BATCH) -> B
     """Go through the next sessions, each in a transaction of its own. Every open effect becomes uncertain, what was
     approved is void, the session stops. Where it got to is kept, so it may be broken off and called again.
     """
-    authority.require(actor, "pause_dispatch", quarantine.tenant)
+    authority.require(actor, "quarantine", quarantine.tenant)
     batch = Batch()
     if quarantine.taken_at is not None:
         batch.whole = True
@@ -182,7 +184,7 @@ def release_quarantine(
     what is left stays unknown, so it is not dispatched either. InvalidRequest without a reason, or for a name in
     `leave` that is none of them. Sessions that were stopped stay stopped: see `resume_stopped`.
     """
-    authority.require(actor, "pause_dispatch", quarantine.tenant)
+    authority.require(actor, "quarantine", quarantine.tenant)
     said = results.clean_text(reason, 500)
     if not said:
         raise InvalidRequest("Say why dispatch may be opened again; it stays on record.")
@@ -206,6 +208,8 @@ def release_quarantine(
         quarantine.released_at = clock.now()
         quarantine.released_by, quarantine.release_reason = actor.subject, said
         quarantine.save(update_fields=["released_at", "released_by", "release_reason"])
+    about = {"quarantine": str(quarantine.pk), "reason": said, "left": sorted(map(str, leave))}
+    record(quarantine.tenant_id, "quarantine.released", actor, **about)
     return wake_held(quarantine.tenant)
 
 

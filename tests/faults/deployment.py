@@ -159,7 +159,9 @@ class Deployment:
     def start(self, *rounds: list[tuple[str, str]], agent: str = "open", tenant: Tenant | None = None) -> Session:
         for _, what in (call for called in rounds for call in called):
             released = self.folder / what.removeprefix("hold ")
-            assert not (what.startswith("hold ") and released.exists()), f"{what!r} would hold nothing: use another name"
+            assert not (what.startswith("hold ") and released.exists()), (
+                f"{what!r} would hold nothing: use another name"
+            )
         where = tenant or self.tenant
         alice = Actor("user:alice", "alice", where.id, "web")
         return start_session(where, alice, agent=agent, text=json.dumps([*rounds, uuid.uuid4().hex]))

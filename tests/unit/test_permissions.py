@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cayu_review import permissions
+from cayu_review.models import Membership
 from cayu_review.permissions import MembershipAuthority
 from cayu_runtime.contracts import Actor, Permit, Refusal
 from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
@@ -18,14 +19,22 @@ HELD = {
     (NORTH, "user:4"): {"auditor"},
     (NORTH, "user:5"): {"administrator"},
     (NORTH, "user:6"): {"reconciler"},
+    (NORTH, "user:10"): {"approver"},
+    (NORTH, "user:11"): {"reconciler"},
+}
+LIMITED = {
+    "user:10": Membership(role="approver", tools=["refund"], targets=["orders/*"]),
+    "user:11": Membership(role="reconciler", tools=["pay*", "refund"]),
 }
 ROOT = "user:7"
 
 
 @pytest.fixture(autouse=True)
 def roles(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = lambda tenant, subject: frozenset(HELD.get((tenant, subject), ()))  # noqa: E731
-    monkeypatch.setattr(permissions, "roles_of", held)
+    def held(tenant: uuid.UUID, subject: str) -> dict[str, Membership]:
+        return {role: LIMITED.get(subject, Membership(role=role)) for role in HELD.get((tenant, subject), ())}
+
+    monkeypatch.setattr(permissions, "held_in", held)
     monkeypatch.setattr(permissions, "is_superuser", lambda subject: subject == ROOT)
     monkeypatch.setattr(permissions, "is_of_tenant_alone", lambda user, tenant: user == ("of", tenant))
 
@@ -141,11 +150,22 @@ def test_a_session_is_stopped_by_who_asked_for_it_or_by_an_approver() -> None:
     assert may(actor("user:3", tenant=SOUTH), "interrupt_session", session) == "not_permitted"
 
 
-def test_the_kill_switch_belongs_to_the_shell() -> None:
+def test_the_kill_switch_is_an_administrators_in_their_tenant_and_an_operators_everywhere() -> None:
     for tenant in (None, Tenant(id=NORTH)):
         assert may(Actor("shell:ops", "ops", None, "shell"), "pause_dispatch", tenant) == "permitted"
         assert may(actor("user:2", is_superuser=True), "pause_dispatch", tenant) == "not_permitted"
+        assert may(actor("user:5", source="api"), "pause_dispatch", tenant) == "not_permitted"
+    assert may(actor("user:5"), "pause_dispatch", Tenant(id=NORTH)) == "permitted"
+    assert may(actor("user:5"), "pause_dispatch", Tenant(id=SOUTH)) == "not_permitted"
+    assert may(actor("user:5"), "pause_dispatch", None) == "not_permitted"
     assert may(Actor("shell:ops", "ops", NORTH, "shell"), "decide", approval()) == "not_permitted"
+
+
+def test_a_quarantine_belongs_to_the_shell() -> None:
+    for tenant in (None, Tenant(id=NORTH)):
+        assert may(Actor("shell:ops", "ops", None, "shell"), "quarantine", tenant) == "permitted"
+        for subject in ("user:2", "user:5", ROOT):
+            assert may(actor(subject), "quarantine", tenant) == "not_permitted"
 
 
 @pytest.mark.parametrize("action", ["", "DECIDE", "abandon"])
@@ -157,7 +177,8 @@ def test_every_refusal_is_a_whole_sentence() -> None:
     refusals = [permissions.OWN_REQUEST, permissions.NO_ROLE, permissions.NOT_APPROVER, permissions.ONLY_PEOPLE]
     refusals += [permissions.NOT_ASKER, permissions.ONLY_OPERATORS, permissions.NOT_STARTER]
     refusals += [permissions.NOT_AUDITOR, permissions.NOT_ADMINISTRATOR, permissions.NOT_YOURS]
-    refusals += [permissions.NOT_ASKED, permissions.ONLY_PEOPLE_ANSWER]
+    refusals += [permissions.NOT_ASKED, permissions.ONLY_PEOPLE_ANSWER, permissions.OUT_OF_REACH]
+    refusals += [permissions.NOT_WHOLE, permissions.ONLY_SHELL]
     answer = MembershipAuthority().may(actor("user:2"), "stop_the_world", None)
     assert isinstance(answer, Refusal)
     for refusal in [*refusals, answer]:
@@ -213,3 +234,22 @@ def test_a_reconciler_decides_and_starts_nothing() -> None:
     assert may(actor("user:6"), "revoke", approval()) == "not_permitted"
     assert may(actor("user:6"), "start_session", Tenant(id=NORTH)) == "not_permitted"
     assert may(actor("user:6"), "view", Tenant(id=NORTH)) == "permitted"
+
+
+def reached(tool: str, target: str) -> Approval:
+    return Approval(tenant_id=NORTH, requester="user:9", four_eyes=True, tool=tool, target=target)
+
+
+def test_an_approver_who_is_limited_decides_what_the_limits_name() -> None:
+    assert may(actor("user:10"), "decide", reached("refund", "orders/7")) == "permitted"
+    assert may(actor("user:10"), "decide", reached("refund", "invoices/7")) == "not_permitted"
+    assert may(actor("user:10"), "decide", reached("refunds", "orders/7")) == "not_permitted"
+    assert may(actor("user:10"), "revoke", reached("pay", "orders/7")) == "not_permitted"
+
+
+def test_a_reconciler_who_is_limited_settles_these_effects_and_no_whole_session() -> None:
+    for tool, answer in (("payout", "permitted"), ("refund", "permitted"), ("mail", "not_permitted")):
+        assert may(actor("user:11"), "reconcile", EffectRecord(tenant_id=NORTH, tool=tool)) == answer
+    for action in ("recover_session", "abandon_session"):
+        assert may(actor("user:11"), action, Session(tenant_id=NORTH, requester="user:9")) == "not_permitted"
+        assert may(actor("user:6"), action, Session(tenant_id=NORTH, requester="user:9")) == "permitted"

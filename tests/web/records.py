@@ -4,7 +4,8 @@ from typing import Any
 
 from django.db import models
 
-from cayu_runtime.models import Decision, Tenant
+from cayu_runtime.models import AuditEntry, Decision, Tenant
+from cayu_runtime.services.audit import record
 from tests import rows
 
 Rows = dict[type[models.Model], Any]
@@ -17,6 +18,7 @@ def one_of_each(tenant: Tenant) -> Rows:
     effect = rows.effect("completed", call=call)
     approval = rows.approval("consumed", call=call)
     asked = rows.call("completed", session=session)
+    record(tenant.pk, "records.exported", None)
     made: tuple[models.Model, ...] = (
         tenant,
         session,
@@ -31,7 +33,7 @@ def one_of_each(tenant: Tenant) -> Rows:
         rows.attachment(call=call, effect=effect),
         rows.message(session=session),
         rows.event(session=session),
-        rows.audit_entry(tenant=tenant),
+        AuditEntry.objects.filter(tenant=tenant).latest("seq"),
         rows.pause(tenant=tenant),
         rows.quarantine(tenant=tenant),
         rows.idempotency_key(tenant=tenant, session=session),
