@@ -35,6 +35,11 @@ class Member:
         return self.actor.is_superuser or not AT_THE_ADMIN.isdisjoint(self.actor.roles)
 
     @property
+    def administers(self) -> bool:
+        """Whether the menu leads to the tenant's people, tokens and kill switch."""
+        return "administrator" in self.actor.roles
+
+    @property
     def starts_sessions(self) -> bool:
         return not STARTING.isdisjoint(self.actor.roles)
 

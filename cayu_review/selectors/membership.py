@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -10,9 +11,13 @@ from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
+from cayu_runtime.errors import NotFound
+from cayu_runtime.models import Tenant
+
 from ..models import Membership
 
 PERSON = "user:"
+PAGE = 50
 
 
 def _in_time() -> Q:
@@ -32,6 +37,47 @@ def held_in(tenant_id: UUID, subject: str) -> dict[str, Membership]:
 def roles_of(tenant_id: UUID, subject: str) -> frozenset[str]:
     """The roles that an active person holds in a tenant at this moment. None for a subject that is no person."""
     return frozenset(held_in(tenant_id, subject))
+
+
+@dataclass(frozen=True, slots=True)
+class PersonHere:
+    """An account with what was given to it in one tenant."""
+
+    user: AbstractBaseUser
+    held: tuple[Membership, ...]
+
+
+def people_in(tenant: Tenant, after: str = "") -> list[PersonHere]:
+    """Who holds a role in a tenant, or held one that was not taken, by the name they sign in with, from after `after`:
+    a page and one more.
+    """
+    model = get_user_model()
+    name = model.USERNAME_FIELD
+    found = model.objects.filter(people_of(tenant.pk), **{f"{name}__gt": after}).order_by(name)[: PAGE + 1]
+    users = list(found)
+    held: dict[Any, list[Membership]] = {}
+    for row in Membership.objects.filter(tenant=tenant, user__in=users).order_by("role"):
+        held.setdefault(row.user_id, []).append(row)
+    return [PersonHere(user, tuple(held.get(user.pk, ()))) for user in users]
+
+
+def granted_to(user: AbstractBaseUser, tenant: Tenant) -> list[Membership]:
+    """What a person was given in a tenant, whether it counts now or not, by role."""
+    return list(Membership.objects.filter(user_id=user.pk, tenant=tenant).order_by("role"))
+
+
+def person_of(tenant: Tenant, key: int) -> AbstractBaseUser:
+    """An account that was given a role in this tenant. NotFound for any other."""
+    user = get_user_model().objects.filter(people_of(tenant.pk), pk=key).first()
+    if user is None:
+        raise NotFound("There is no such person here.")
+    return user
+
+
+def find_person(name: str) -> AbstractBaseUser | None:
+    """The account that signs in with this name, in whatever tenant."""
+    model = get_user_model()
+    return None if "\0" in name or not name else model.objects.filter(**{model.USERNAME_FIELD: name}).first()
 
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:

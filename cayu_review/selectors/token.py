@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q
 from django.db.models.functions import Now
+
+from cayu_runtime.errors import NotFound
+from cayu_runtime.models import Tenant
 
 from ..models import ApiToken
 from .membership import PERSON
@@ -25,6 +29,23 @@ def find_live_token(text: str) -> ApiToken | None:
     """The token that this text is, with its tenant and person, if it is live."""
     rows = ApiToken.objects.select_related("tenant", "on_behalf_of")
     return rows.filter(_live(), digest=digest_of(text)).first()
+
+
+def newest_tokens(tenant: Tenant, before: tuple[datetime, UUID] | None, limit: int) -> list[ApiToken]:
+    """The tokens of a tenant with their people, live and ended ones, the newest first, from after `before`."""
+    rows = ApiToken.objects.filter(tenant=tenant).select_related("on_behalf_of")
+    if before is not None:
+        moment, key = before
+        rows = rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=key))
+    return list(rows.order_by("-created_at", "-pk")[:limit])
+
+
+def find_token(tenant: Tenant, token_id: UUID) -> ApiToken:
+    """A token of this tenant. NotFound for any other."""
+    row = ApiToken.objects.filter(tenant=tenant, pk=token_id).first()
+    if row is None:
+        raise NotFound("There is no such token.")
+    return row
 
 
 def scopes_of(tenant_id: UUID, subject: str, on_behalf_of: str) -> frozenset[str]:

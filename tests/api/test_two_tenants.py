@@ -65,6 +65,9 @@ def north(office: Office) -> dict[str, str]:
         "attachment_id": str(rows.attachment(call=call).id),
         "action_id": "north-action",
         "question_id": str(rows.question(session=session, call=call).id),
+        "person_id": str(office.bob.pk),
+        "token_id": str(token_of(office.bob, office.north)[0].pk),
+        "pause_id": str(rows.pause(tenant=office.north, tool="nothing of this test").pk),
     }
 
 
@@ -99,9 +102,11 @@ def staff_of(tenant: Tenant, name: str) -> User:
     return user
 
 
-@pytest.mark.parametrize("who", ["person", "staff", "token"])
+@pytest.mark.parametrize("who", ["person", "staff", "administrator", "token"])
 def test_no_route_shows_or_moves_another_tenants_objects(who: str, office: Office, north: dict[str, str]) -> None:
     person = staff_of(office.south, "sue") if who == "staff" else office.carol
+    if who == "administrator":
+        grant_role(office.carol, office.south, "administrator")
     headers = {"Authorization": f"Bearer {token_of(person, office.south)[1]}"} if who == "token" else {}
     before = (Event.objects.count(), Session.objects.get().updated_at)
     walked = []

@@ -26,6 +26,10 @@ NO_PICTURE = {
     "resume": "takes a form",
     "continue": "takes a form",
     "logout": "takes a form",
+    "give_role": "takes a form",
+    "take_role": "takes a form",
+    "end_token": "takes a form",
+    "resume_dispatch": "takes a form",
     "tenant": "takes a form",
     "attachment": "a file to save",
     "api-*": "read by machines; api-docs, which people read, has a picture",
@@ -164,6 +168,25 @@ def fault(page: Any, states: States) -> None:
     page.goto("/fault/")
 
 
+def refused_role(page: Any, states: States) -> None:
+    page.get_by_label("Name they sign in with").fill("nobody")
+    page.get_by_text("Tier, limits and time").click()
+    page.get_by_label("Only these tools").fill("refund pay*")
+    page.get_by_role("button", name="Give this role").click()
+    page.get_by_role("alert").wait_for()
+
+
+def new_token(page: Any, states: States) -> None:
+    page.get_by_label("What the client is called").fill("billing-agent")
+    page.get_by_label("Person for whom it asks").fill("bob")
+    page.get_by_role("button", name="Make this token").click()
+    page.get_by_text("Copy it now", exact=False).wait_for()
+
+
+def open_details(page: Any, states: States) -> None:
+    page.get_by_text("Tier, limits and time").click()
+
+
 def _each(url: str, *names: str) -> list[Shot]:
     return [Shot(name.replace(" ", "-"), url, name) for name in names]
 
@@ -216,6 +239,14 @@ SHOTS = [
     Shot("session-viewer", "session", "session waits", "frank"),
     Shot("start", "start", "/start/"),
     Shot("start-refused", "start", "/start/", refused=400, act=unknown_agent),
+    Shot("people", "people", "/people/", "ada"),
+    Shot("people-refused", "people", "/people/", "ada", refused=400, act=refused_role),
+    Shot("people-not-permitted", "people", "/people/", "bob", refused=403),
+    Shot("person", "person", "person limited", "ada", act=open_details),
+    Shot("tokens", "tokens", "/tokens/", "ada"),
+    Shot("tokens-made", "tokens", "/tokens/", "ada", act=new_token),
+    Shot("dispatch", "dispatch", "/dispatch/", "ada"),
+    Shot("dispatch-nothing", "dispatch", "/dispatch/", "olga"),
     Shot("login", "login", "/accounts/login/", ""),
     Shot("login-wrong", "login", "/accounts/login/", "", act=sign_in("alice")),
     Shot("login-throttled", "login", "/accounts/login/", "", refused=429, act=sign_in("mallory")),

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from cayu_review.services.membership import grant_role
+from cayu_review.services.membership import Limits, grant_role
+from cayu_review.services.token import create_token, revoke_token
 from cayu_review.sign_in import FAILURES_OF_ACCOUNT, admit
 from cayu_runtime.contracts import Actor
 from cayu_runtime.models import Approval, Proposal
@@ -42,10 +43,18 @@ def _people(states: States) -> None:
     ada = User.objects.create_superuser("ada")
     for role in ("viewer", "auditor", "administrator"):
         grant_role(ada, office.north, role)
+    states.of["person limited"] = f"/people/{office.erin.pk}/"
+    names = ("refund", "pay*"), ("order 1042", "a-very-long-name-of-a-target/" * 6)
+    grant_role(office.erin, office.north, "approver", limits=Limits(2, *names, valid_until=rows.LATER))
+    office.person("olga", states.west, "administrator")
+    create_token(office.north, "night-batch", office.bob, ["read", "run"], 30)
+    revoke_token(create_token(office.north, "an old one", office.alice, ["read"], 30)[0].pk)
 
 
 def _paused(states: States) -> None:
-    pause_dispatch(Actor("shell:ops", "ops", None, "shell"), reason="the bank is down", tool="label")
+    ops = Actor("shell:ops", "ops", None, "shell")
+    pause_dispatch(ops, reason="the bank is down", tool="label")
+    pause_dispatch(ops, reason="it booked twice on Friday", tool="refund", agent="desk", tenant=states.office.north)
 
 
 def _sessions(states: States) -> None:
