@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import rfc8785
 
+from .agreement import Agreement
 from .effect import ToolEffect
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class PolicyResult:
     approves what they wrote themselves: four eyes bar only the requester. An edit is put to the policy again, and
     is refused if it denies or wants more than this answer did. So say True only where rules bound every argument that
     matters.
+
+    `agreement` says who must agree, if one approver is not enough.
     """
 
     decision: PolicyDecision
@@ -74,6 +77,7 @@ class PolicyResult:
     four_eyes: bool | None = None
     reviewed: Reviewed | None = None
     editable: bool = False
+    agreement: Agreement | None = None
 
 
 @dataclass(frozen=True, slots=True)
