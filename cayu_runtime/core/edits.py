@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..contracts import Actor, Agent, Agreement, InvalidArguments
+from ..contracts import (
+    Actor,
+    Agent,
+    Agreement,
+    InvalidArguments,
+    PolicyDecision,
+    PolicyResult,
+    Tool,
+    ToolEffect,
+)
 from ..errors import InvalidRequest
 from ..models import Approval, EffectRecord, Session
 from . import agreement, judgement
@@ -55,7 +64,7 @@ def judge_edit(agent: Agent | None, session: Session, approval: Approval, argume
         raise InvalidRequest(f"The tool could not read these arguments ({type(error).__name__}).") from None
     wanted: Agreement | None = None
     if approval.state == "pending":
-        refusal, wanted = judgement.judge_changed(agent, session, tool, effective, approval)
+        refusal, wanted = _judge_changed(agent, session, tool, effective, approval)
         if refusal:
             raise InvalidRequest(f"The policy refuses these arguments: {refusal}")
     target = judgement.target_of(tool, effective)
@@ -70,6 +79,35 @@ def judge_edit(agent: Agent | None, session: Session, approval: Approval, argume
         judgement.identifying(tool, effective),
     )
     return Edited(effective, target, action, intent, wanted)
+
+
+def _judge_changed(
+    agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any], approval: Approval
+) -> tuple[str, Agreement | None]:
+    """Why these arguments can't be approved under what was asked for, empty if they can; and who must agree to them.
+
+    The policy is asked as if the agent had proposed them. Whatever it wants beyond what this approval has (four eyes, a
+    shorter time, a proposal, no edit at all) is not got around by an edit.
+    """
+    _, answer = judgement.ask_policy(agent, session, tool, arguments)
+    return _refusal_of(answer, tool, approval), answer.agreement
+
+
+def _refusal_of(answer: PolicyResult, tool: Tool, approval: Approval) -> str:
+    if answer.decision is PolicyDecision.DENY:
+        return answer.reason or "It denies them."
+    if answer.decision is PolicyDecision.ALLOW:
+        return ""
+    again = "The agent must propose them itself."
+    four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
+    if four_eyes and not approval.four_eyes:
+        return f"They need a second person, and this request does not. {again}"
+    if answer.reviewed is not None or not answer.editable:
+        return f"They may not come from an edit. {again}"
+    length = approval.expires_at - approval.created_at
+    if (answer.expires_in or judgement.DEFAULT_APPROVAL_SECONDS) < length.total_seconds():
+        return f"They may wait for a shorter time than this request. {again}"
+    return ""
 
 
 def apply(change: Change, approval: Approval, effect: EffectRecord | None, edited: Edited, actor: Actor) -> None:

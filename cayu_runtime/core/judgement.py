@@ -98,7 +98,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         return _invalid(agent, tool, proposed, str(error))
     except Exception as error:  # the tool's own schema or validators failed, not what was proposed
         return _invalid(agent, tool, proposed, f"The tool could not read these arguments ({type(error).__name__}).")
-    identity, answer = _ask(agent, session, tool, arguments)
+    identity, answer = ask_policy(agent, session, tool, arguments)
     four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
     return JudgedCall(
         proposed,
@@ -232,7 +232,7 @@ def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
 
 def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall, approval: Approval | None) -> str:
     """Why the policy would not let this call begin now, empty if it would. Before a dispatch a policy only narrows."""
-    _, answer = _ask(agent, session, tool, call.arguments)
+    _, answer = ask_policy(agent, session, tool, call.arguments)
     if answer.decision is PolicyDecision.DENY:
         return answer.reason or "The policy denies this by now."
     if answer.decision is PolicyDecision.REQUIRE_APPROVAL and call.decision != PolicyDecision.REQUIRE_APPROVAL:
@@ -243,36 +243,10 @@ def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall, appro
     return ""
 
 
-def judge_changed(
-    agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any], approval: Approval
-) -> tuple[str, Agreement | None]:
-    """Why these arguments can't be approved under what was asked for, empty if they can; and who must agree to them.
-
-    The policy is asked as if the agent had proposed them. Whatever it wants beyond what this approval has (four eyes, a
-    shorter time, a proposal, no edit at all) is not got around by an edit.
-    """
-    _, answer = _ask(agent, session, tool, arguments)
-    return _refusal_of_edit(answer, tool, approval), answer.agreement
-
-
-def _refusal_of_edit(answer: PolicyResult, tool: Tool, approval: Approval) -> str:
-    if answer.decision is PolicyDecision.DENY:
-        return answer.reason or "It denies them."
-    if answer.decision is PolicyDecision.ALLOW:
-        return ""
-    again = "The agent must propose them itself."
-    four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
-    if four_eyes and not approval.four_eyes:
-        return f"They need a second person, and this request does not. {again}"
-    if answer.reviewed is not None or not answer.editable:
-        return f"They may not come from an edit. {again}"
-    length = approval.expires_at - approval.created_at
-    if (answer.expires_in or DEFAULT_APPROVAL_SECONDS) < length.total_seconds():
-        return f"They may wait for a shorter time than this request. {again}"
-    return ""
-
-
-def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> tuple[PolicyIdentity, PolicyResult]:
+def ask_policy(
+    agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]
+) -> tuple[PolicyIdentity, PolicyResult]:
+    """The policy's identity, and its answer about a call with these arguments; what fails or is unsound denies."""
     if agent.policy is None:
         allowed = tool.spec.effect is ToolEffect.NONE
         decision = PolicyDecision.ALLOW if allowed else PolicyDecision.REQUIRE_APPROVAL

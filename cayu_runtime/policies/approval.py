@@ -15,9 +15,8 @@ class RequireApproval:
     `expires_in` None means 7 days; more than 30 is refused. `four_eyes` None means the default of the tool's effect
     class: on for EXTERNAL. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
 
-    With `editable` the approver may change the arguments first, and then approves what they wrote themselves: four eyes
-    bar only the requester. Use it behind guards (`Guarded`) that bound each argument that matters; an edit is put to
-    them again.
+    With `editable` the approver may change the arguments first; under four eyes somebody else then approves what they
+    wrote. Use it behind guards (`Guarded`) that bound each argument that matters; an edit is put to them again.
 
     `agreement` says who must agree, if one approver is not enough: `Agreement((Stage(people=2), Stage(tier=2)))`.
     """

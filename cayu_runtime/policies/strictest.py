@@ -16,7 +16,6 @@ from ..contracts import (
     Tool,
     ToolPolicy,
 )
-from ..contracts.agreement import MAX_PEOPLE
 from ..contracts.policy import coverage_of, names_of, paths_of
 from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_policy, check_seconds, check_version, identity_of, set_tuple
@@ -91,7 +90,10 @@ def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
 
 
 def _all_of(wanted: Sequence[Agreement], policies: int) -> Agreement | None:
-    """What satisfies each of them. A policy that said nothing is satisfied by any approver."""
+    """What satisfies each of them. A policy that said nothing is satisfied by any approver.
+
+    ValueError, which denies, when that is more people than can be asked.
+    """
     if len(wanted) < 2:
         single = wanted[0] if wanted else None
         return single if policies == len(wanted) or single is None else replace(single, conditions=False)
@@ -102,7 +104,7 @@ def _all_of(wanted: Sequence[Agreement], policies: int) -> Agreement | None:
             own[stage.tier] = own.get(stage.tier, 0) + stage.people
         people = {tier: max(people.get(tier, 0), own.get(tier, 0)) for tier in people | own}
     times = [one.escalate_after for one in wanted if one.escalate_after is not None]
-    stages = tuple(Stage(min(count, MAX_PEOPLE), tier) for tier, count in sorted(people.items()))
+    stages = tuple(Stage(count, tier) for tier, count in sorted(people.items()))
     return Agreement(
         stages, min(times, default=None), len(wanted) == policies and all(one.conditions for one in wanted)
     )

@@ -103,9 +103,8 @@ def count_waiting(tenant: Tenant) -> int:
 def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID], now: datetime) -> uuid.UUID | None:
     """What this person can decide next: the first after `after` in the queue's order, else the first of all."""
     rows = Approval.objects.filter(tenant=tenant, state="pending", expires_at__gt=now)
-    mine = Decision.objects.filter(
-        approval=OuterRef("pk"), version=OuterRef("version"), verdict="approve", actor=subject
-    )
+    agreed = Decision.objects.filter(verdict="approve", actor=subject)
+    mine = agreed.filter(approval=OuterRef("pk"), version=OuterRef("version"))
     rows = rows.exclude(four_eyes=True, requester=subject).exclude(four_eyes=True, edited_by=subject)
     ids = rows.exclude(Exists(mine)).order_by("expires_at", "id").values_list("id", flat=True)
     later = ids.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))

@@ -83,9 +83,7 @@ def decide_approval(
             if verdict != "approve":
                 raise InvalidRequest("Only what is approved can be edited. Deny it without arguments.")
             if condition:
-                raise InvalidRequest(
-                    "Change the arguments, or tie your agreement to a condition, but not both at once."
-                )
+                raise InvalidRequest("Change the arguments, or tie your agreement to a condition, not both at once.")
             answer = replace(answer, edited=_edited(approval, answer, arguments))
             _require_for(actor, approval, answer.edited)
         agent = registry.find_agent(approval.agent)

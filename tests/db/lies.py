@@ -300,17 +300,6 @@ lies(
     ("decided, yet pending", approval("approved"), {"state": "pending", "needed": 1}),
 )
 lies(
-    "approval_agreed_needs_nobody",
-    *((f"{state} without somebody", approval(state), {"needed": 1}) for state in ("approved", "consumed", "revoked")),
-)
-lies("approval_pending_needs_people", ("pending for nobody", approval("pending"), {"needed": 0}))
-lies(
-    "approval_stage_known",
-    ("no tier", approval(), {"tier": 0}),
-    ("above the highest", approval(), {"tier": 10}),
-    ("before the first stage", approval(), {"stage": -1}),
-)
-lies(
     "approval_has_time",
     ("over before it began", approval(), {"expires_at": NOW - MINUTE}),
     ("over as it began", approval(), {"expires_at": NOW}),
@@ -322,7 +311,6 @@ lies("approval_one_live", ("a second one pending", two_approvals, {"state": "pen
 decision = partial(of, rows.decision)
 two_decisions = another(rows.decision, "approval", {}, "revoke")
 lies("decision_verdict_known", ("no such verdict", decision(), {"verdict": "perhaps"}))
-lies("decision_condition_agrees", ("a denial with a condition", decision("deny"), {"condition": "by noon"}))
 lies("decision_once_per_person", ("the same person, again", two_decisions, {"verdict": "approve"}))
 
 # ---- question ----
