@@ -23,6 +23,7 @@ from .selectors.token import TOKEN, scopes_of
 Answer = Permit | Refusal
 
 OWN_REQUEST = Refusal("own_request", "You asked for this yourself, so somebody else must decide it.")
+OWN_CHANGE = Refusal("own_request", "You changed these arguments yourself, so somebody else must agree to them.")
 NO_ROLE = Refusal(
     "not_permitted", "You have no role in this tenant. Ask an administrator for the role viewer or approver."
 )
@@ -176,10 +177,21 @@ def may_decide(actor: Actor, approval: Approval) -> Answer:
         return NO_ROLE
     if approval.four_eyes and approval.requester == actor.subject:
         return OWN_REQUEST
+    if approval.four_eyes and approval.edited_by == actor.subject:
+        return OWN_CHANGE
     held = roles.get("approver")
     if held is None:
         return NOT_APPROVER
-    return Permit() if held.covers(approval.tool, approval.target) else OUT_OF_REACH
+    if not held.covers(approval.tool, approval.target):
+        return OUT_OF_REACH
+    return Permit() if held.tier >= approval.tier else _too_low(approval.tier, held.tier)
+
+
+def _too_low(needed: int, held: int) -> Refusal:
+    return Refusal(
+        "not_permitted",
+        f"This needs an approver of tier {needed} or above; you are one of tier {held} here. Leave it to one of them.",
+    )
 
 
 def may_settle(actor: Actor, row: EffectRecord | Session) -> Answer:

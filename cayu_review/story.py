@@ -151,6 +151,8 @@ EVENTS = {
     "question.expired": "Time to answer ended",
     "tool.call.approval_requested": "Approval asked for {tool}",
     "tool.call.approved": "{tool} approved by {by_name}",
+    "tool.call.approval_counted": "{by_name} agrees to {tool}; others must agree too ({needed} of tier {tier})",
+    "tool.call.approval_escalated": "{tool} was not agreed in time: tier {tier} is asked for",
     "tool.call.edited": "Arguments of {tool} changed by {by_name} before approving",
     "tool.call.approval_revoked": "Approval of {tool} taken back by {by_name}",
     "tool.call.held": "{tool} held: an equal action is uncertain",

@@ -56,6 +56,10 @@ class StaleVersion(Conflict):
     code = "stale_version"
 
 
+class StageMoved(StaleVersion):
+    """Others must agree by now than those whom this person belongs to. What the request is about is unchanged."""
+
+
 class DigestMismatch(Conflict):
     """The digest in the request is not the one that stands on the row."""
 

@@ -9,11 +9,16 @@ from urllib.parse import quote
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection
+from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
 from cayu_runtime import registry
 from tests.append_only import allow_flush
 from tests.chromium import FLAGS, find_chromium
+
+# A busy machine is no finding: how long an example takes is never what a test is about.
+hypothesis_settings.register_profile("untimed", deadline=None)
+hypothesis_settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -97,8 +97,10 @@ EVIDENCE: dict[type[models.Model], dict[str, dict[str, Any]]] = {
     },
     Approval: {
         "pending": {},
-        "approved": {"decided_at": NOW},
-        **dict.fromkeys(("denied", "consumed", "revoked"), DECIDED),
+        "approved": {"decided_at": NOW, "needed": 0},
+        "denied": DECIDED,
+        "consumed": {**DECIDED, "needed": 0},
+        "revoked": {**DECIDED, "needed": 0},
         **dict.fromkeys(("expired", "cancelled", "void"), CLOSED),
     },
     Proposal: {"open": {}, "used": CLOSED, "withdrawn": CLOSED, "expired": CLOSED},

@@ -17,9 +17,10 @@ from cayu_runtime.errors import CayuError, Conflict, InvalidRequest, NotFound, N
 from cayu_runtime.models import Approval
 from cayu_runtime.selectors.approval import find_approval, next_waiting, revocation_of
 from cayu_runtime.selectors.effect import UNCERTAIN, unsettled_equals
-from cayu_runtime.services.approval import Edited, decide_approval, preview_edit, revoke_approval
+from cayu_runtime.services.approval import Decided, Edited, decide_approval, preview_edit, revoke_approval
 
 from ..actors import Member
+from ..agreeing import Agreement, agreement_of
 from ..compare import changes, differing_fields, pairs
 from ..exact import brief, editable_text, rows
 from ..wording import approval_words, effect_words
@@ -28,6 +29,8 @@ from .pages import deed, draft_of, members_only, page
 SAID = {
     "approve": "Approved. Not dispatched yet.",
     "change": "Approved as you changed it. Not dispatched yet.",
+    "changed": "Changed. Somebody else must approve it as it is now.",
+    "counted": "Your agreement is recorded. Others must agree too.",
     "deny": "Denied. Nothing was sent.",
 }
 STATUS = ((InvalidRequest, 400), (NotPermitted, 403), (Conflict, 409))
@@ -46,6 +49,7 @@ class Draft:
 
     reason: str = ""
     arguments: str | None = None
+    condition: str = ""
 
 
 def _found(member: Member, approval_id: UUID) -> Approval:
@@ -105,10 +109,11 @@ def decide(request: HttpRequest, member: Member, approval_id: UUID) -> HttpRespo
             digest=request.POST.get("digest", ""),
             reason=draft.reason,
             arguments=request.POST.get("arguments", "") if decision == "change" else None,
+            condition=draft.condition if decision == "approve" else "",
         )
     except CayuError as problem:
         return _unrecorded(request, member, found, problem, draft)
-    _say(request, decided.approval, decision, replay=decided.replay)
+    _say(request, decided, decision)
     return _open_next(member, decided.approval)
 
 
@@ -135,7 +140,7 @@ def _draft(request: HttpRequest, found: Approval) -> Draft:
     sent = request.POST.get("arguments")
     text = sent.replace("\r\n", "\n") if sent is not None else None
     unchanged = text is None or text == editable_text(found.call.arguments)
-    return Draft(draft_of(request), None if unchanged else text)
+    return Draft(draft_of(request), None if unchanged else text, request.POST.get("condition", "").strip())
 
 
 def _refuse_unsaid_change(draft: Draft) -> None:
@@ -184,7 +189,8 @@ def _show(
     refusal = _refusal(member, "decide", found)
     beside, equals = _beside_proposal(found), _equals(found)
     stopped = beside["blocked"] and f"{beside['blocked']} Deny it, and let the agent propose anew."
-    stopped = stopped or (HELD if equals["held"] else "")
+    agreement = agreement_of(found) if decidable else None
+    stopped = stopped or (HELD if equals["held"] else "") or _agreed_already(member, agreement)
     open_to_person = decidable and not refusal and not stopped
     context: dict[str, Any] = {
         "approval": found,
@@ -205,6 +211,9 @@ def _show(
         "conflict": problem if isinstance(problem, Conflict) else None,
         "draft": draft.reason,
         "draft_arguments": draft.arguments,
+        "draft_condition": draft.condition,
+        "agreement": agreement,
+        "changes_only": found.four_eyes,
         "words": approval_words(found, now),
         "brief": brief(call.arguments, found.target),
     }
@@ -265,8 +274,17 @@ def _refusal(member: Member, action: str, found: Approval) -> str:
     return ""
 
 
-def _say(request: HttpRequest, decided: Approval, decision: str, *, replay: bool) -> None:
-    said = f"You had decided this already. By now it is {decided.state}." if replay else SAID[decision]
+def _agreed_already(member: Member, agreement: Agreement | None) -> str:
+    if agreement is None or member.actor.subject not in {said.actor for said in agreement.agreed}:
+        return ""
+    return "You have agreed to this. Others must agree too before it is sent."
+
+
+def _say(request: HttpRequest, outcome: Decided, decision: str) -> None:
+    decided = outcome.approval
+    if decided.state == "pending":
+        decision = "changed" if outcome.decision.verdict == "edit" else "counted"
+    said = f"You had decided this already. By now it is {decided.state}." if outcome.replay else SAID[decision]
     text = format_html(
         '{} <a href="{}">See what comes of it</a>', said, reverse("session", args=[decided.session.session_id])
     )

@@ -9,6 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from ..contracts.agreement import MAX_CONDITION
 from ..core.states import APPROVAL
 from ..errors import NotFound
 from ..http.body import MAX_REASON, Object, Strict, Text, Whole
@@ -28,6 +29,19 @@ APPROVALS, QUESTIONS, EFFECTS = "pending_approval", "pending_user_input", "pendi
 MAX_ARGUMENTS = 16 * 1024
 
 
+class AgreementShown(serializers.Serializer[Any]):
+    """Who must agree: the stages that the policy asks for, and where it stands. null where one approver is enough."""
+
+    stages = serializers.ListField(
+        child=serializers.ListField(child=serializers.IntegerField()), help_text="Each as [people, tier]."
+    )
+    stage = serializers.IntegerField(help_text="The stage that it is in, from 0.")
+    needed = serializers.IntegerField(help_text="How many more people of `tier` or above must agree in this stage.")
+    tier = serializers.IntegerField()
+    escalates_at = serializers.DateTimeField(allow_null=True, help_text="When a tier more is asked for.")
+    conditions = serializers.BooleanField(help_text="Whether an agreement may be tied to a condition.")
+
+
 class PendingAction(serializers.Serializer[Any]):
     """One thing that waits. Agent clients are told that it does; people also what it is about, and how to decide it."""
 
@@ -43,6 +57,7 @@ class PendingAction(serializers.Serializer[Any]):
     target = serializers.CharField(required=False)
     requester_name = serializers.CharField(required=False)
     editable = serializers.BooleanField(required=False)
+    agreement = AgreementShown(required=False, allow_null=True)
     version = serializers.IntegerField(required=False)
     digest = serializers.CharField(required=False)
     text = serializers.CharField(required=False, help_text="What the agent asks.")
@@ -79,12 +94,15 @@ class DecisionShown(serializers.ModelSerializer[Decision]):
 
     class Meta:
         model = Decision
-        fields = ("id", "verdict", "actor", "actor_name", "source", "version", "digest", "reason", "decided_at")
+        fields = ("id", "verdict", "actor", "actor_name", "source", "version", "digest", "reason", "condition",
+                  "decided_at")  # fmt: skip
         read_only_fields = fields
 
 
 class Decided(serializers.Serializer[Any]):
-    """The recorded decision, and what has become of the approval. `replay`: it had been recorded before."""
+    """The recorded decision, and what has become of the approval: still pending while others must agree too. `replay`:
+    it had been recorded before.
+    """
 
     approval = serializers.UUIDField()
     state = serializers.ChoiceField(choices=APPROVAL.names)
@@ -102,7 +120,18 @@ class Seen(Strict):
 class Decide(Seen):
     decision = serializers.ChoiceField(choices=DECISIONS)
     reason = Text(required=False, default="", allow_blank=True, max_length=MAX_REASON)
-    arguments = Object(required=False, help_text="Approve these in place of the shown ones, where the policy allows.")
+    arguments = Object(
+        required=False,
+        help_text="Approve these in place of the shown ones, where the policy allows. Under four eyes this "
+        "changes them, and somebody else must approve.",
+    )
+    condition = Text(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=MAX_CONDITION,
+        help_text="What the agreement is tied to, where the policy takes one: tool and model are given it.",
+    )
 
 
 class Revoke(Seen):
@@ -158,9 +187,24 @@ def _for_person(row: PendingRow) -> dict[str, Any]:
         "target": row.target,
         "requester_name": row.requester_name,
         "editable": row.editable,
+        "agreement": _agreement(row),
         "version": row.version,
         "digest": row.digest.hex(),
         "arguments": arguments if len(row.arguments) <= MAX_ARGUMENTS else None,
+    }
+
+
+def _agreement(row: PendingRow) -> dict[str, Any] | None:
+    if row.agreement is None:
+        return None
+    asked = json.loads(row.agreement) if isinstance(row.agreement, str) else row.agreement
+    return {
+        "stages": asked["stages"],
+        "stage": row.stage,
+        "needed": row.needed,
+        "tier": row.tier,
+        "escalates_at": row.escalate_at,
+        "conditions": asked["conditions"],
     }
 
 

@@ -1,6 +1,7 @@
 """Plain-Python contracts between the runtime and what plugs into it. Public import path: `cayu_runtime`."""
 
 from .agent import Agent, Limits
+from .agreement import Agreement, Stage
 from .authority import Actor, Authority, Permit, Refusal
 from .effect import EffectNotPerformed, Receipt, ToolEffect
 from .journal import Disposition, JournalEvidence, JournalReconciler
@@ -32,6 +33,7 @@ from .tool import (
 __all__ = [
     "Actor",
     "Agent",
+    "Agreement",
     "Ask",
     "Authority",
     "Call",
@@ -67,6 +69,7 @@ __all__ = [
     "SecretResolver",
     "SecretUnavailable",
     "SecretValue",
+    "Stage",
     "TextHint",
     "Tool",
     "ToolContext",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import rfc8785
 
+from .agreement import Agreement
 from .effect import ToolEffect
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ class PolicyResult:
     `expires_in` (seconds) bounds how long an approval may wait, 7 days by default and 30 at most. `four_eyes` None
     means the default of the effect class: on for EXTERNAL. `reviewed` binds the call to a recorded proposal.
 
-    With `editable` the approver may change the arguments before approving; a reviewed action's never. Who edits then
-    approves what they wrote themselves: four eyes bar only the requester. An edit is put to the policy again, and
-    is refused if it denies or wants more than this answer did. So say True only where rules bound every argument that
-    matters.
+    With `editable` the approver may change the arguments before approving; a reviewed action's never. Under four eyes
+    somebody else must then approve what they wrote. An edit is put to the policy again, and is refused if it denies or
+    wants more than this answer did. So say True only where rules bound every argument that matters.
+
+    `agreement` says who must agree, if one approver is not enough.
     """
 
     decision: PolicyDecision
@@ -74,6 +76,7 @@ class PolicyResult:
     four_eyes: bool | None = None
     reviewed: Reviewed | None = None
     editable: bool = False
+    agreement: Agreement | None = None
 
 
 @dataclass(frozen=True, slots=True)

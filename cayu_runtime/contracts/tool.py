@@ -112,7 +112,8 @@ class ToolContext:
     """Identity and resources of one invocation, made by the runtime.
 
     `idempotency_key` is stable for the operation: hand it to the downstream system. `deadline` is the moment after
-    which the runtime gives the call up; give it to HTTP clients as a timeout (`seconds_left`).
+    which the runtime gives the call up; give it to HTTP clients as a timeout (`seconds_left`). `conditions` are what
+    the people who approved it tied their agreement to, as texts.
     """
 
     session_id: str
@@ -125,6 +126,7 @@ class ToolContext:
     replayed: bool = False
     deadline: datetime | None = None
     seconds_left: float = 60.0
+    conditions: tuple[str, ...] = ()
     resources: Mapping[str, Any] = field(default_factory=dict)
 
     def require(self, name: str) -> Any:

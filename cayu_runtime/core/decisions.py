@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ..contracts import Actor
+from ..contracts.agreement import MAX_CONDITION
 from ..errors import (
     AlreadyDecided,
     ApprovalExpired,
@@ -17,11 +19,12 @@ from ..errors import (
     DigestMismatch,
     HeldAction,
     NotFound,
+    StageMoved,
     StaleTool,
     StaleVersion,
 )
 from ..models import Approval, Decision, EffectRecord, ToolCall
-from . import edits, ids, repetition, results, reviewed
+from . import agreement, edits, ids, repetition, results, reviewed
 from .edits import Edited
 from .endings import STALE, OpenRound, abandon_effect, block_call
 from .judgement import Registered
@@ -33,13 +36,17 @@ MAX_REASON = 2000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A person's answer: the verdict, what they saw (`version`, `digest`), why, and what they changed before."""
+    """A person's answer: the verdict, what they saw (`version`, `digest`), why, what they changed before, and the
+    condition that they tie their agreement to. `asked`: the (stage, tier) for which the authority permitted it.
+    """
 
     verdict: str
     version: int
     digest: bytes
     reason: str = ""
     edited: Edited | None = None
+    condition: str = ""
+    asked: tuple[int, int] = (0, 1)
 
     @property
     def decides(self) -> tuple[int, bytes]:
@@ -49,7 +56,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The recorded decision. `replay`: it had been recorded before, by this same answer of this same person."""
+    """The recorded decision. `replay`: it had been recorded before, by this same answer of this same person.
+
+    The approval is still pending when others must agree too.
+    """
 
     approval: Approval
     decision: Decision
@@ -64,7 +74,8 @@ def decide(
     actor: Actor,
     registered: Registered | None = None,
 ) -> Decided | Conflict:
-    """Record one decision. Exactly one effective decision per approval; everybody else gets a Conflict naming it.
+    """Record one decision. Exactly one ends an approval; everybody else gets a Conflict naming it. Where several people
+    must agree, each agreement before the last one is counted, and the approval stays pending.
 
     `registered` is what this process knows of the agent's tools and policy: what changed since it was asked can't be
     approved any more, and ends here.
@@ -75,29 +86,49 @@ def decide(
             return _too_late(approval, answer, actor)
         if approval.expires_at <= change.now:
             return _expired(change, work, approval, answer, actor)
-        if answer.version != approval.version:
-            return StaleVersion("The request changed since this page was read. Read it again before deciding.")
-        if answer.digest != approval.intent_digest:
-            return DigestMismatch(
-                "The digest is not that of the request. Decide from the page or the API's own record."
-            )
-        if answer.verdict == "approve" and registered is not None and not registered.fits(approval.call):
-            block_call(change, approval.call, work.effects.get(approval.call_id), approval, "stale", STALE)
-            go_on(change, work)
-            return StaleTool(STALE)
-        obstacle = _obstacle(change, approval) if answer.verdict == "approve" else None
-        if obstacle is not None:
-            return obstacle
+        said = _unfit(approval, answer, actor)
+        if said is None and answer.verdict == "approve":
+            said = _unapprovable(change, work, approval, registered)
+        if said is not None:
+            return said
         if answer.edited is not None:
             edits.apply(change, approval, work.effects.get(approval.call_id), answer.edited, actor)
+            if approval.four_eyes:
+                return Decided(approval, _record(change, approval, answer, actor, verdict="edit"), replay=False)
         decision = _record(change, approval, answer, actor)
         if answer.verdict == "approve":
-            _approve(change, work, approval, decision)
+            agreed = _approve(change, work, approval, decision)
         else:
+            agreed = True
             _deny(change, work, approval, decision)
-        _tell(change, approval, decision)
+        _tell(change, approval, decision, agreed=agreed)
         go_on(change, work)
     return Decided(approval, decision, replay=False)
+
+
+def _unfit(approval: Approval, answer: Answer, actor: Actor) -> Decided | Conflict | None:
+    """Why this answer decides nothing about what is asked now: it is on record, or about something else."""
+    mine = _own(approval, answer, actor) if answer.edited is not None or approval.agreement is not None else None
+    if mine is not None:
+        return Decided(approval, mine, replay=True)
+    if answer.version != approval.version:
+        return StaleVersion("The request changed since this page was read. Read it again before deciding.")
+    if answer.digest != approval.intent_digest:
+        return DigestMismatch("The digest is not that of the request. Decide from the page or the API's own record.")
+    if answer.asked != (approval.stage, approval.tier):
+        return StageMoved("Somebody else must agree by now. Read the request again.")
+    return None
+
+
+def _unapprovable(
+    change: Change, work: OpenRound, approval: Approval, registered: Registered | None
+) -> Conflict | None:
+    """Why what is pending can't be approved. What changed since it was asked ends here."""
+    if registered is not None and not registered.fits(approval.call):
+        block_call(change, approval.call, work.effects.get(approval.call_id), approval, "stale", STALE)
+        go_on(change, work)
+        return StaleTool(STALE)
+    return _obstacle(change, approval)
 
 
 def revoke(session: UUID, tenant: UUID, approval_id: UUID, answer: Answer, actor: Actor) -> Decided | Conflict:
@@ -131,12 +162,17 @@ def _obstacle(change: Change, approval: Approval) -> Conflict | None:
     return HeldAction(repetition.HELD, held_by=str(uncertain.pk))
 
 
-def _approve(change: Change, work: OpenRound, approval: Approval, decision: Decision) -> None:
-    change.move(approval, "approved", decided_at=change.now, decided_by=decision)
-    change.move(approval.call, "prepared")
+def _approve(change: Change, work: OpenRound, approval: Approval, decision: Decision) -> bool:
+    """Count an agreement. True: it was the last that is needed, and the call may run."""
+    if not agreement.count(change, approval):
+        return False
+    conditions = agreement.conditions_of(approval)
+    change.move(approval, "approved", needed=0, decided_at=change.now, decided_by=decision)
+    change.move(approval.call, "prepared", **({"conditions": conditions} if conditions else {}))
     effect = work.effects.get(approval.call_id)
     if effect is not None:
         change.move(effect, "authorized")
+    return True
 
 
 def _deny(change: Change, work: OpenRound, approval: Approval, decision: Decision) -> None:
@@ -170,9 +206,12 @@ KINDS = {
 }
 
 
-def _tell(change: Change, approval: Approval, decision: Decision) -> None:
+def _tell(change: Change, approval: Approval, decision: Decision, *, agreed: bool = True) -> None:
+    told: dict[str, Any] = {"condition": decision.condition} if decision.condition else {}
+    if not agreed:
+        told |= {"needed": approval.needed, "tier": approval.tier, "stage": approval.stage}
     change.event(
-        KINDS[decision.verdict],
+        KINDS[decision.verdict] if agreed else "tool.call.approval_counted",
         call=approval.call,
         approval=str(approval.id),
         by=decision.actor,
@@ -181,6 +220,7 @@ def _tell(change: Change, approval: Approval, decision: Decision) -> None:
         version=decision.version,
         digest=decision.digest.hex(),
         reason=decision.reason,
+        **told,
     )
 
 
@@ -219,12 +259,12 @@ def _find(change: Change, approval_id: UUID) -> tuple[OpenRound | None, Approval
     return None, closed
 
 
-def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) -> Decision:
+def _record(change: Change, approval: Approval, answer: Answer, actor: Actor, verdict: str = "") -> Decision:
     decision = Decision(
         id=ids.new_id(),
         tenant_id=change.session.tenant_id,
         approval=approval,
-        verdict=answer.verdict,
+        verdict=verdict or answer.verdict,
         actor=actor.subject,
         actor_name=actor.name,
         source=actor.source,
@@ -232,6 +272,7 @@ def _record(change: Change, approval: Approval, answer: Answer, actor: Actor) ->
         version=answer.decides[0],
         digest=answer.decides[1],
         reason=results.clean_text(answer.reason, MAX_REASON),
+        condition=results.clean_text(answer.condition, MAX_CONDITION),
         decided_at=change.now,
     )
     change.add(decision)
@@ -264,11 +305,20 @@ def _too_late(approval: Approval, answer: Answer, actor: Actor) -> Decided | Con
         if approval.state == "expired":
             return ApprovalExpired(f"The time to decide ended at {_at(approval.expires_at)}. Nothing ran.")
         return Conflict(f"This request is {approval.state}: {approval.reason or 'it can no longer be decided'}")
-    if (won.actor, won.verdict, won.version, won.digest) == (actor.subject, answer.verdict, *answer.decides):
-        return Decided(approval, won, replay=True)
+    mine = _own(approval, answer, actor)
+    if mine is not None:
+        return Decided(approval, mine, replay=True)
     said = "approved" if won.verdict == "approve" else "denied"
     winner = {"by": won.actor_name, "verdict": won.verdict, "at": won.decided_at.isoformat()}
     return AlreadyDecided(f"Already {said} by {won.actor_name} at {_at(won.decided_at)}.", winner=winner)
+
+
+def _own(approval: Approval, answer: Answer, actor: Actor) -> Decision | None:
+    """This same answer of this same person, if it is on record."""
+    version, digest = answer.decides
+    verdicts = ("approve", "edit") if answer.edited is not None else (answer.verdict,)
+    said = approval.decisions.filter(actor=actor.subject, verdict__in=verdicts, version=version, digest=digest)
+    return said.first()
 
 
 def _at(moment: datetime) -> str:

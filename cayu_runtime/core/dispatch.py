@@ -253,6 +253,7 @@ def context_for(
         replayed=dispatch.replayed if dispatch else call.lost > 0,
         deadline=dispatch.deadline if dispatch else None,
         seconds_left=seconds,
+        conditions=tuple(call.conditions or ()),
         resources=agent.resources,
     )
 
@@ -301,6 +302,8 @@ def close_call(
         attachments.keep(change, call, effect, outcome.attachments)
     if said:
         result["approver_said"] = said
+    if call.conditions:
+        result["approved_under_conditions"] = call.conditions
     if effect is None:
         end_call(change, call, result, reason, None)
         return

@@ -104,7 +104,8 @@ def _run_call(lease: Lease, keeper: Keeper, agent: Agent, session: Session, work
     if tool is not None and not needs_intent(call, work):
         ctx = context_for(agent, session, call, None, None, tool.spec.timeout)
         return _settle_surely(lease, work, [(call, perform(tool, ctx, call.arguments))], None)
-    refusal = refusal_of(agent, session, tool, call) if tool is not None else ""
+    approval = work.approvals.get(call.id)
+    refusal = refusal_of(agent, session, tool, call, approval) if tool is not None else ""
     intent = _intend_surely(lease, work, call, tool, refusal)
     if intent.dispatch is None or tool is None:
         return intent.goes_on
@@ -182,7 +183,9 @@ def _run_again(
     if effect is not None and not may_replay(call, tool):
         return _settle_surely(lease, work, [(call, WORKER_LOST)], None)
     why = work.doubts.get(call.id, WORKER_LOST if call.lost else GIVEN_BACK)
-    intent = record_replay(lease, work, call, tool, why, refusal_of(agent, session, tool, call))
+    intent = record_replay(
+        lease, work, call, tool, why, refusal_of(agent, session, tool, call, work.approvals.get(call.id))
+    )
     if intent.dispatch is None:
         return intent.goes_on
     return _run_dispatched(lease, keeper, agent, session, work, call, tool, intent.dispatch)

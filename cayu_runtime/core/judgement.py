@@ -19,6 +19,7 @@ import jsonschema_rs
 
 from ..contracts import (
     Agent,
+    Agreement,
     Ask,
     Discreet,
     FunctionTool,
@@ -74,6 +75,7 @@ class JudgedCall:
     problem: str = ""
     reviewed: Reviewed | None = None
     editable: bool = False
+    agreement: Agreement | None = None
     raw: frozenset[str] = frozenset()
     masked: bool = False
     ask: Ask | None = None
@@ -96,7 +98,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         return _invalid(agent, tool, proposed, str(error))
     except Exception as error:  # the tool's own schema or validators failed, not what was proposed
         return _invalid(agent, tool, proposed, f"The tool could not read these arguments ({type(error).__name__}).")
-    identity, answer = _ask(agent, session, tool, arguments)
+    identity, answer = ask_policy(agent, session, tool, arguments)
     four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
     return JudgedCall(
         proposed,
@@ -109,6 +111,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         four_eyes=four_eyes,
         reviewed=answer.reviewed,
         editable=answer.editable and answer.reviewed is None,
+        agreement=answer.agreement,
         ask=ask,
     )
 
@@ -227,40 +230,23 @@ def tool_for(agent: Agent, call: ToolCall) -> Tool | None:
     return tool if tool is not None and registered(agent, [tool]).fits(call) else None
 
 
-def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall) -> str:
+def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall, approval: Approval | None) -> str:
     """Why the policy would not let this call begin now, empty if it would. Before a dispatch a policy only narrows."""
-    _, answer = _ask(agent, session, tool, call.arguments)
+    _, answer = ask_policy(agent, session, tool, call.arguments)
     if answer.decision is PolicyDecision.DENY:
         return answer.reason or "The policy denies this by now."
     if answer.decision is PolicyDecision.REQUIRE_APPROVAL and call.decision != PolicyDecision.REQUIRE_APPROVAL:
         return "The policy asks for an approval by now, and nobody was asked. Propose it again."
+    wanted = answer.agreement.parameters if answer.agreement is not None else None
+    if approval is not None and wanted is not None and wanted != approval.agreement:
+        return "The policy asks other people by now than those who agreed. Propose it again."
     return ""
 
 
-def refusal_of_edit(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any], approval: Approval) -> str:
-    """Why these arguments can't be approved under what was asked for, empty if they can.
-
-    The policy is asked as if the agent had proposed them. Whatever it wants beyond what this approval has (a second
-    person, a shorter time, a proposal, no edit at all) is not got around by an edit.
-    """
-    _, answer = _ask(agent, session, tool, arguments)
-    if answer.decision is PolicyDecision.DENY:
-        return answer.reason or "It denies them."
-    if answer.decision is PolicyDecision.ALLOW:
-        return ""
-    again = "The agent must propose them itself."
-    four_eyes = answer.four_eyes if answer.four_eyes is not None else tool.spec.effect is ToolEffect.EXTERNAL
-    if four_eyes and not approval.four_eyes:
-        return f"They need a second person, and this request does not. {again}"
-    if answer.reviewed is not None or not answer.editable:
-        return f"They may not come from an edit. {again}"
-    length = approval.expires_at - approval.created_at
-    if (answer.expires_in or DEFAULT_APPROVAL_SECONDS) < length.total_seconds():
-        return f"They may wait for a shorter time than this request. {again}"
-    return ""
-
-
-def _ask(agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]) -> tuple[PolicyIdentity, PolicyResult]:
+def ask_policy(
+    agent: Agent, session: Session, tool: Tool, arguments: dict[str, Any]
+) -> tuple[PolicyIdentity, PolicyResult]:
+    """The policy's identity, and its answer about a call with these arguments; what fails or is unsound denies."""
     if agent.policy is None:
         allowed = tool.spec.effect is ToolEffect.NONE
         decision = PolicyDecision.ALLOW if allowed else PolicyDecision.REQUIRE_APPROVAL
@@ -308,9 +294,16 @@ async def _settled(answer: Any) -> Any:
 def _checked(answer: Any) -> PolicyResult:
     if not isinstance(answer, PolicyResult) or not isinstance(answer.decision, PolicyDecision):
         return _denied("The policy gave no valid answer; that denies.")
-    kinds = ((answer.reason, str), (answer.four_eyes, bool | None), (answer.editable, bool))
+    kinds = (
+        (answer.reason, str),
+        (answer.four_eyes, bool | None),
+        (answer.editable, bool),
+        (answer.agreement, Agreement | None),
+    )
     if not all(isinstance(value, kind) for value, kind in kinds):
-        return _denied("The policy's answer has a reason, four_eyes or editable of a wrong type; that denies.")
+        return _denied(
+            "The policy's answer has a reason, four_eyes, editable or agreement of a wrong type; that denies."
+        )
     if not _is_reviewed(answer.reviewed):
         return _denied("The policy's answer names its proposal wrongly; that denies.")
     seconds = answer.expires_in

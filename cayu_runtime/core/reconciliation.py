@@ -16,7 +16,7 @@ from uuid import UUID
 from ..contracts import Actor, Finding, Observation, ToolResult
 from ..errors import Conflict, EffectConflict, NotFound, StaleRevision, Unfinished
 from ..models import Approval, Attempt, EffectRecord, ToolCall
-from . import attachments, canonical, ids, results, reviewed
+from . import agreement, attachments, canonical, ids, results, reviewed
 from .dispatch import close_call, close_effect, receipt_of, result_of
 from .endings import OpenRound
 from .perform import Done, NotDone
@@ -277,7 +277,7 @@ def _offer_retry(
 
 
 def _approval_again(change: Change, call: ToolCall, effect: EffectRecord) -> Approval:
-    """The next version: as much time as the one before had, and nothing to edit."""
+    """The next version: as much time and as many people as the one before had, and nothing to edit."""
     before = Approval.objects.filter(call=call).order_by("-version").first()
     return new_approval(
         change,
@@ -285,6 +285,8 @@ def _approval_again(change: Change, call: ToolCall, effect: EffectRecord) -> App
         reason=_again(effect),
         expires_at=change.now + (before.expires_at - before.created_at if before else RETRY_DAYS),
         four_eyes=before.four_eyes if before else True,
+        asked=agreement.asked_again(change, before),
+        edited_by=before.edited_by if before else "",
         version=before.version + 1 if before else 1,
         again=True,
     )

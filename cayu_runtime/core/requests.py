@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,11 +18,15 @@ def new_approval(
     reason: str,
     expires_at: datetime,
     four_eyes: bool,
+    asked: Mapping[str, Any],
     editable: bool = False,
+    edited_by: str = "",
     version: int = 1,
     **told: Any,
 ) -> Approval:
-    """An approval of exactly the call as it is, with its event; the caller inserts it. `told` goes into the event."""
+    """An approval of exactly the call as it is, with its event; the caller inserts it. `asked` says who must agree (see
+    `agreement`), `told` goes into the event.
+    """
     session = change.session
     approval = Approval(
         id=ids.new_id(),
@@ -41,6 +46,8 @@ def new_approval(
         requester_name=session.requester_name,
         four_eyes=four_eyes,
         editable=editable,
+        edited_by=edited_by,
+        **asked,
         state="pending",
         created_at=change.now,
         expires_at=expires_at,

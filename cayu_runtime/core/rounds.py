@@ -9,7 +9,7 @@ from typing import Any
 
 from ..contracts import Agent, PolicyDecision, ToolEffect
 from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
-from . import canonical, ids, judgement, questions, repetition, results, reviewed
+from . import agreement, canonical, ids, judgement, questions, repetition, results, reviewed
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
@@ -211,6 +211,7 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Bin
         expires_at=expires_at,
         four_eyes=judged.four_eyes,
         editable=judged.editable,
+        asked=agreement.asked_of(change, judged.agreement),
         **told,
     )
 

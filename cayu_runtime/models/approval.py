@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from ..contracts import ToolEffect
+from ..contracts.agreement import MAX_TIER
 from ..core.ids import new_id
 from ..core.states import APPROVAL
 from .call import ToolCall
@@ -11,13 +12,18 @@ from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_
 from .session import Session
 from .tenant import Tenant
 
-VERDICTS = ("approve", "deny", "revoke")
+VERDICTS = ("approve", "edit", "deny", "revoke")
+AGREED = ("approved", "consumed", "revoked")
 
 
 class Approval(models.Model):
     """What is wanted for one call. Bound to the intent digest and to `version`, used once, never without a deadline.
 
     It carries what a queue row shows, so that a page of the queue is read from this table alone.
+
+    `agreement` is what the policy wants beyond one approver (`contracts.Agreement.parameters`). While it is
+    pending, `needed` more people of `tier` or above must agree in `stage`; one that is agreed needs nobody. `edited_by`
+    is the subject of who changed the arguments last.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -37,6 +43,12 @@ class Approval(models.Model):
     requester_name = models.CharField(max_length=200)
     four_eyes = models.BooleanField()
     editable = models.BooleanField(default=False)
+    agreement = JSONTextField(null=True)
+    stage = models.SmallIntegerField(default=0)
+    needed = models.SmallIntegerField(default=1)
+    tier = models.SmallIntegerField(default=1)
+    escalate_at = models.DateTimeField(null=True)
+    edited_by = models.CharField(max_length=200, default="")
     state = StateField(max_length=12)
     reason = models.CharField(max_length=500, default="")
     created_at = models.DateTimeField()
@@ -63,6 +75,11 @@ class Approval(models.Model):
             models.CheckConstraint(condition=Q(expires_at__gt=models.F("created_at")), name="approval_has_time"),
             models.CheckConstraint(condition=Q(version__gte=1), name="approval_version_positive"),
             whole_digests("approval", "intent_digest"),
+            models.CheckConstraint(condition=~Q(state__in=AGREED) | Q(needed=0), name="approval_agreed_needs_nobody"),
+            models.CheckConstraint(
+                condition=~Q(state="pending") | Q(needed__gte=1), name="approval_pending_needs_people"
+            ),
+            models.CheckConstraint(condition=Q(tier__range=(1, MAX_TIER), stage__gte=0), name="approval_stage_known"),
             models.UniqueConstraint(fields=("call", "version"), name="approval_version_unique"),
             models.UniqueConstraint(
                 fields=("call",), name="approval_one_live", condition=Q(state__in=("pending", "approved"))
@@ -73,6 +90,11 @@ class Approval(models.Model):
             models.Index(fields=("tenant", "expires_at", "id"), name="approval_queue", condition=Q(state="pending")),
             # the sweep: what is due, over all tenants
             models.Index(fields=("expires_at",), name="approval_due", condition=Q(state__in=("pending", "approved"))),
+            models.Index(
+                fields=("escalate_at",),
+                name="approval_escalates",
+                condition=Q(state="pending", escalate_at__isnull=False),
+            ),
             # "Last decision 14:02 by …"
             models.Index(
                 fields=("tenant", "-decided_at"), name="approval_decided", condition=Q(decided_at__isnull=False)
@@ -87,6 +109,7 @@ class Decision(models.Model):
     """One person's answer to an approval, append-only (a trigger refuses change).
 
     `version` and `digest` are what the person saw; `roles` what they held at that moment; `source` the door they used.
+    `edit` changes the arguments where somebody else must then agree; `condition` is what an agreement is tied to.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -100,13 +123,17 @@ class Decision(models.Model):
     version = models.IntegerField()
     digest = DigestField(max_length=32)
     reason = models.CharField(max_length=2000, default="")
+    condition = models.CharField(max_length=500, default="")
     decided_at = models.DateTimeField()
 
     class Meta:
         constraints = (
             one_of("decision", "verdict", VERDICTS),
             whole_digests("decision", "digest"),
-            models.UniqueConstraint(fields=("approval", "actor", "verdict"), name="decision_once_per_person"),
+            models.UniqueConstraint(
+                fields=("approval", "actor", "verdict", "version"), name="decision_once_per_person"
+            ),
+            models.CheckConstraint(condition=Q(condition="") | Q(verdict="approve"), name="decision_condition_agrees"),
         )
 
     def __str__(self) -> str:

@@ -51,6 +51,7 @@ class ToolCall(models.Model):
     repeats = models.ForeignKey("EffectRecord", models.PROTECT, null=True, related_name="repeated_by", db_index=False)
     proposal = models.ForeignKey("Proposal", models.PROTECT, null=True, related_name="calls", db_index=False)
     proposed_arguments = JSONTextField(null=True)
+    conditions = JSONTextField(null=True)
     edited_by = models.CharField(max_length=200, default="")
     result = JSONTextField(null=True)
     runs = models.SmallIntegerField(default=0)

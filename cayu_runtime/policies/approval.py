@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool
+from ..contracts import Agent, Agreement, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool
 from .parameters import MAX_APPROVAL_SECONDS, check_seconds, check_texts, check_tools, fits, identity_of
 
 
@@ -15,9 +15,10 @@ class RequireApproval:
     `expires_in` None means 7 days; more than 30 is refused. `four_eyes` None means the default of the tool's effect
     class: on for EXTERNAL. The approver reads `reason`. To deny other tools instead, put this into `ByTool`.
 
-    With `editable` the approver may change the arguments first, and then approves what they wrote themselves: four eyes
-    bar only the requester. Use it behind guards (`Guarded`) that bound each argument that matters; an edit is put to
-    them again.
+    With `editable` the approver may change the arguments first; under four eyes somebody else then approves what they
+    wrote. Use it behind guards (`Guarded`) that bound each argument that matters; an edit is put to them again.
+
+    `agreement` says who must agree, if one approver is not enough: `Agreement((Stage(people=2), Stage(tier=2)))`.
     """
 
     tools: tuple[str, ...]
@@ -26,6 +27,7 @@ class RequireApproval:
     reason: str = "This tool needs a person's approval."
     editable: bool = False
     version: str = "1"
+    agreement: Agreement | None = field(default=None, metadata={"added": True})
 
     def __post_init__(self) -> None:
         check_tools(self)
@@ -36,6 +38,8 @@ class RequireApproval:
             raise TypeError("RequireApproval: four_eyes is True, False or None (the default of the effect class).")
         if not isinstance(self.editable, bool):
             raise TypeError("RequireApproval: editable is True or False.")
+        if not isinstance(self.agreement, Agreement | None):
+            raise TypeError("RequireApproval: agreement is an Agreement(…) or None.")
 
     @property
     def identity(self) -> PolicyIdentity:
@@ -45,7 +49,12 @@ class RequireApproval:
         if not fits(self.tools, request.tool):
             return PolicyResult(PolicyDecision.ALLOW)
         return PolicyResult(
-            PolicyDecision.REQUIRE_APPROVAL, self.reason, self.expires_in, self.four_eyes, editable=self.editable
+            PolicyDecision.REQUIRE_APPROVAL,
+            self.reason,
+            self.expires_in,
+            self.four_eyes,
+            editable=self.editable,
+            agreement=self.agreement,
         )
 
     def covers(self, agent: Agent, tool: Tool) -> bool:

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..contracts import Guard, PolicyDecision, PolicyRequest, PolicyResult, Reviewed, ToolPolicy
+from ..contracts import Agreement, Guard, PolicyDecision, PolicyRequest, PolicyResult, Reviewed, ToolPolicy
 
 DEFAULT_SECONDS = 10.0
 """How long an async part may take, if its composition does not say otherwise."""
@@ -33,7 +33,13 @@ thread_ends: list[Callable[[], None]] = []
 
 _ends: ContextVar[float] = ContextVar("ends")  # on the monotonic clock: the nearest bound of those that enclose
 
-KINDS = {"reason": str, "four_eyes": bool | None, "reviewed": Reviewed | None, "editable": bool}
+KINDS = {
+    "reason": str,
+    "four_eyes": bool | None,
+    "reviewed": Reviewed | None,
+    "editable": bool,
+    "agreement": Agreement | None,
+}
 
 Answer = TypeVar("Answer", PolicyResult, PolicyResult | None)
 
@@ -126,7 +132,9 @@ def _sound(policy: Any, said: Any) -> PolicyResult:
             return deny(f"{type(policy).__name__} gave a {name} of a wrong type; that denies.")
     seconds = said.expires_in
     if seconds is None or (_is_number(seconds) and math.isfinite(seconds) and seconds > 0):
-        return PolicyResult(said.decision, said.reason, seconds, said.four_eyes, said.reviewed, said.editable)
+        return PolicyResult(
+            said.decision, said.reason, seconds, said.four_eyes, said.reviewed, said.editable, said.agreement
+        )
     return deny(f"{type(policy).__name__} set no usable time limit; that denies.")
 
 

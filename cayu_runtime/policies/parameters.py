@@ -10,7 +10,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from ..contracts import PolicyIdentity
+from ..contracts import Agreement, PolicyIdentity
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}|[A-Za-z0-9_-]{0,63}\*")
 LABEL = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -21,9 +21,13 @@ MIN_SECONDS = 0.001
 def identity_of(policy: Any, name: str) -> PolicyIdentity:
     """The identity of one of our dataclasses: every field is a parameter, so that none is forgotten.
 
+    A field that came later (metadata `added`) counts once it says something, so that waiting approvals outlive it.
+
     Raises ValueError when a part, a user's guard for example, has no usable identity of its own.
     """
-    parameters = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.init and f.name != "version"}
+    said = {f: getattr(policy, f.name) for f in fields(policy) if f.init and f.name != "version"}
+    kept = {f.name: value for f, value in said.items() if not (value is None and f.metadata.get("added"))}
+    parameters = {name: _plain(value) for name, value in kept.items()}
     return PolicyIdentity(name, policy.version, parameters)
 
 
@@ -32,6 +36,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, Decimal):
         return {"decimal": format(value.normalize(), "f")}
+    if isinstance(value, Agreement):
+        return value.parameters
     if isinstance(value, tuple | list):
         return [_plain(part) for part in value]
     if isinstance(value, Mapping):

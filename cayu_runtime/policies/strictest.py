@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 
-from ..contracts import Agent, PolicyDecision, PolicyIdentity, PolicyRequest, PolicyResult, Tool, ToolPolicy
+from ..contracts import (
+    Agent,
+    Agreement,
+    PolicyDecision,
+    PolicyIdentity,
+    PolicyRequest,
+    PolicyResult,
+    Stage,
+    Tool,
+    ToolPolicy,
+)
 from ..contracts.policy import coverage_of, names_of, paths_of
 from .asking import DEFAULT_SECONDS, ask, deny, outside_loop
 from .parameters import check_policy, check_seconds, check_version, identity_of, set_tuple
@@ -18,7 +28,8 @@ class Strictest:
     """Each of `policies` is asked. One that denies denies; else one that wants a person has its way; else it's allowed.
 
     Of several approvals the shortest time limit holds (none said: 7 days), and four eyes if one says so, unless all say
-    no the default of the effect class; arguments may be edited if all say so. A proposal that one of them compared the
+    no the default of the effect class; arguments may be edited if all say so. Of each tier as many people must agree as
+    the one that wants most of them says; it escalates as soon as one would. A proposal that one of them compared the
     call with binds it; two different ones deny. An async policy may take `seconds`.
     """
 
@@ -74,4 +85,26 @@ def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
         True if True in four_eyes else (None if None in four_eyes else False),
         proposal,
         all(answer.editable for answer in asking),
+        _all_of([answer.agreement for answer in asking if answer.agreement is not None], len(asking)),
+    )
+
+
+def _all_of(wanted: Sequence[Agreement], policies: int) -> Agreement | None:
+    """What satisfies each of them. A policy that said nothing is satisfied by any approver.
+
+    ValueError, which denies, when that is more people than can be asked.
+    """
+    if len(wanted) < 2:
+        single = wanted[0] if wanted else None
+        return single if policies == len(wanted) or single is None else replace(single, conditions=False)
+    people: dict[int, int] = {}
+    for one in wanted:
+        own: dict[int, int] = {}
+        for stage in one.stages:
+            own[stage.tier] = own.get(stage.tier, 0) + stage.people
+        people = {tier: max(people.get(tier, 0), own.get(tier, 0)) for tier in people | own}
+    times = [one.escalate_after for one in wanted if one.escalate_after is not None]
+    stages = tuple(Stage(count, tier) for tier, count in sorted(people.items()))
+    return Agreement(
+        stages, min(times, default=None), len(wanted) == policies and all(one.conditions for one in wanted)
     )

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Cast
@@ -30,6 +31,8 @@ class QueueRow:
     requester: str
     requester_name: str
     four_eyes: bool
+    needed: int
+    tier: int
     created_at: datetime
     expires_at: datetime
 
@@ -61,6 +64,11 @@ class PendingRow:
     version: int
     digest: bytes
     editable: bool
+    agreement: Any
+    stage: int
+    needed: int
+    tier: int
+    escalate_at: datetime | None
     created_at: datetime
     expires_at: datetime
     arguments: str
@@ -80,7 +88,8 @@ def pending(
         rows = rows.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
     columns = rows.order_by("expires_at", "id").values_list(
         "id", "session__session_id", F("call_id"), "tool", "effect_class", "agent", "verb", "target", "requester_name",
-        "version", "intent_digest", "editable", "created_at", "expires_at",
+        "version", "intent_digest", "editable", "agreement", "stage", "needed", "tier", "escalate_at",
+        "created_at", "expires_at",
         Cast("call__arguments", CharField()),
     )  # fmt: skip
     return [PendingRow(*row) for row in columns[:limit]]
@@ -94,7 +103,10 @@ def count_waiting(tenant: Tenant) -> int:
 def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID], now: datetime) -> uuid.UUID | None:
     """What this person can decide next: the first after `after` in the queue's order, else the first of all."""
     rows = Approval.objects.filter(tenant=tenant, state="pending", expires_at__gt=now)
-    ids = rows.exclude(four_eyes=True, requester=subject).order_by("expires_at", "id").values_list("id", flat=True)
+    agreed = Decision.objects.filter(verdict="approve", actor=subject)
+    mine = agreed.filter(approval=OuterRef("pk"), version=OuterRef("version"))
+    rows = rows.exclude(four_eyes=True, requester=subject).exclude(four_eyes=True, edited_by=subject)
+    ids = rows.exclude(Exists(mine)).order_by("expires_at", "id").values_list("id", flat=True)
     later = ids.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
     return later.first() or ids.first()
 
@@ -115,6 +127,12 @@ def find_approval(tenant: Tenant, approval_id: uuid.UUID) -> Approval | None:
 def waiting_of(call: ToolCall) -> Approval | None:
     """What waits for a decision about this call."""
     return Approval.objects.filter(tenant=call.tenant_id, call=call, state="pending").first()
+
+
+def agreed_so_far(approval: Approval) -> list[Decision]:
+    """Who agreed to what is asked now, in their order."""
+    said = approval.decisions.filter(verdict="approve", version=approval.version)
+    return list(said.order_by("decided_at", "id"))
 
 
 def find_approvals(tenant: Tenant, ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Approval]:

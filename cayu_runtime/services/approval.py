@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import authority, registry
 from ..contracts import Actor, ToolEffect
+from ..contracts.agreement import MAX_CONDITION, MAX_STAGES
 from ..core import decisions, edits
 from ..core.decisions import Answer, Decided
 from ..core.edits import Edited
 from ..core.judgement import registered
 from ..core.results import visible
 from ..core.statements import find
-from ..errors import CayuError, Conflict, InvalidRequest, NotFound, NotTogether, StaleVersion
+from ..errors import CayuError, Conflict, InvalidRequest, NotFound, NotTogether, StageMoved, StaleVersion
 from ..models import Approval, Tenant
 from ..selectors.approval import find_approvals
 
@@ -57,27 +59,39 @@ def decide_approval(
     digest: str,
     reason: str = "",
     arguments: Mapping[str, Any] | str | None = None,
+    condition: str = "",
 ) -> Decided:
     """Record a person's answer to exactly what they saw: `version` and `digest` (hex) of the approval.
 
     With `arguments` (a JSON object, or its text) it approves these in place of the shown ones, where the policy allows
-    that; they are judged again.
+    that; they are judged again. Under four eyes it only changes them: somebody else must agree to the change.
+    A `condition`, where the policy takes one, reaches the tool and the model. The approval stays pending while the
+    policy asks for more people.
     The same answer of the same person again returns the recorded one (`replay`). Raises NotFound, NotPermitted,
     InvalidRequest, or a Conflict: AlreadyDecided (names the winner), StaleVersion, DigestMismatch, ApprovalExpired,
     HeldAction (an equal action is uncertain), ProposalConflict.
     """
-    approval = _find(tenant, approval_id)
-    authority.require(actor, "decide", approval)
-    if verdict not in VERDICTS:
-        raise InvalidRequest("Decide with 'approve' or 'deny'.")
-    answer = _checked(verdict, version, digest, reason)
-    if arguments is not None:
-        if verdict != "approve":
-            raise InvalidRequest("Only what is approved can be edited. Deny it without arguments.")
-        answer = replace(answer, edited=_edited(approval, answer, arguments))
-    agent = registry.find_agent(approval.agent)
-    known = registered(agent) if agent is not None and verdict == "approve" else None
-    return _recorded(decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor, known))
+    for _ in range(MAX_STAGES):
+        approval = _find(tenant, approval_id)
+        authority.require(actor, "decide", approval)
+        if verdict not in VERDICTS:
+            raise InvalidRequest("Decide with 'approve' or 'deny'.")
+        answer = replace(_checked(verdict, version, digest, reason), asked=(approval.stage, approval.tier))
+        if condition:
+            answer = replace(answer, condition=_condition(approval, verdict, condition))
+        if arguments is not None:
+            if verdict != "approve":
+                raise InvalidRequest("Only what is approved can be edited. Deny it without arguments.")
+            if condition:
+                raise InvalidRequest("Change the arguments, or tie your agreement to a condition, not both at once.")
+            answer = replace(answer, edited=_edited(approval, answer, arguments))
+            _require_for(actor, approval, answer.edited)
+        agent = registry.find_agent(approval.agent)
+        known = registered(agent) if agent is not None and verdict == "approve" else None
+        outcome = decisions.decide(approval.session_id, tenant.id, approval.id, answer, actor, known)
+        if not isinstance(outcome, StageMoved):  # else the authority is asked again, for the stage that it is in now
+            break
+    return _recorded(outcome)
 
 
 def preview_edit(
@@ -196,6 +210,25 @@ def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any] | s
     session = approval.session
     edited = edits.judge_edit(registry.find_agent(session.agent), session, approval, arguments)
     return None if edited.intent_digest == answer.digest else edited
+
+
+def _require_for(actor: Actor, approval: Approval, edited: Edited | None) -> None:
+    """What is changed may need a higher tier, which its editor must have, unless somebody else must agree anyhow."""
+    if edited is None or edited.agreement is None or approval.four_eyes:
+        return
+    changed = copy(approval)
+    changed.tier = edited.agreement.stages[0].tier
+    authority.require(actor, "decide", changed)
+
+
+def _condition(approval: Approval, verdict: str, condition: str) -> str:
+    if verdict != "approve":
+        raise InvalidRequest("Only an agreement can have a condition. Deny it, and say in the reason what would do.")
+    if approval.agreement is None or not approval.agreement["conditions"]:
+        raise InvalidRequest("The policy takes no condition here. Approve it as it is, or deny it and say why.")
+    if not visible(condition) or len(condition) > MAX_CONDITION:
+        raise InvalidRequest(f"Say the condition in 1 to {MAX_CONDITION} characters; it is never shortened.")
+    return condition
 
 
 def _checked(verdict: str, version: int, digest: str, reason: str) -> Answer:

@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from ..core import clock, decisions, doorbell, questions, reviewed
+from ..core import agreement, clock, decisions, doorbell, questions, reviewed
 from ..core.lease import due
 from ..models import Approval, Proposal, Question, Session
 from ..services.idempotency import forget_keys
@@ -72,7 +72,7 @@ class Sweep:
 
 
 def expire_due() -> int:
-    """Expire approvals, questions and proposals whose time is over, one transaction each.
+    """Expire approvals, questions and proposals whose time is over, one transaction each, and escalate approvals.
 
     What somebody is just moving comes next time. Approvals first: with one ends the proposal that it is bound to.
     """
@@ -81,11 +81,13 @@ def expire_due() -> int:
     proposals = Proposal.objects.filter(state="open", expires_at__lte=now)
     asked = Question.objects.filter(state="pending", expires_at__lte=now)
     expired = _expire_all(approvals, decisions.expire) + _expire_all(asked, questions.expire)
+    late = Approval.objects.filter(state="pending", escalate_at__lte=now)
+    _expire_all(late, agreement.escalate, by="escalate_at")
     return expired + _expire_all(proposals, reviewed.expire_proposal)
 
 
-def _expire_all(rows: QuerySet[Any], expire: Callable[[UUID, UUID], bool]) -> int:
-    over = list(rows.order_by("expires_at").values_list("id", "session_id")[:BATCH])
+def _expire_all(rows: QuerySet[Any], expire: Callable[[UUID, UUID], bool], by: str = "expires_at") -> int:
+    over = list(rows.order_by(by).values_list("id", "session_id")[:BATCH])
     if not over:
         return 0
     with transaction.atomic():

@@ -297,7 +297,7 @@ lies(
 )
 lies(
     "approval_pending_is_undecided",
-    ("decided, yet pending", approval("approved"), {"state": "pending"}),
+    ("decided, yet pending", approval("approved"), {"state": "pending", "needed": 1}),
 )
 lies(
     "approval_has_time",

@@ -21,14 +21,14 @@ ASKED = {"order": "7", "amount": 500}
 
 
 class Editable(ToolPolicy):
-    """Asks a person, who may change the arguments, and allows no amount above 1000."""
+    """Asks a person, who may change the arguments and approve what they wrote, and allows no amount above 1000."""
 
     identity = PolicyIdentity("editable", "1", {})
 
     def authorize(self, request: PolicyRequest) -> PolicyResult:
         if request.arguments["amount"] > 1000:
             return PolicyResult(PolicyDecision.DENY, "At most 1000.")
-        return PolicyResult(PolicyDecision.REQUIRE_APPROVAL, editable=True)
+        return PolicyResult(PolicyDecision.REQUIRE_APPROVAL, four_eyes=False, editable=True)
 
 
 class Till:

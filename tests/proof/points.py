@@ -57,6 +57,7 @@ COMMITS = (
     "services.pause.wake_held",
     "core.quarantine.quarantine_session",
     "core.repair.execute",
+    "core.agreement.escalate",
 )
 POINTS = tuple(f"{name} {side}" for name in COMMITS for side in (BEFORE_COMMIT, AFTER_COMMIT)) + (
     f"{TOOL} {BEFORE_TOOL}",

@@ -5,11 +5,13 @@ from datetime import timedelta
 import pytest
 from django_q.models import OrmQ
 
-from cayu_runtime.core import clock, decisions, engine, rounds
+from cayu_runtime import Agreement, Stage
+from cayu_runtime.core import agreement, clock, decisions, engine, rounds
 from cayu_runtime.core.decisions import Decided
 from cayu_runtime.core.lease import Claim, Keeper, claim
 from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, Conflict
 from cayu_runtime.models import Approval, Decision, Event, Session
+from cayu_runtime.policies import RequireApproval
 from cayu_runtime.services.approval import revoke_approval
 from cayu_runtime.services.session import interrupt_session
 from tests.machine import Counter, Gate, Machine, agent_of
@@ -236,3 +238,62 @@ def test_events_stay_gapless_when_many_write(machine):
     for session in sessions:
         seqs = list(Event.objects.filter(session=session).order_by("seq").values_list("seq", flat=True))
         assert seqs == list(range(1, len(seqs) + 1))
+
+
+TWO = RequireApproval(("move_money",), agreement=Agreement((Stage(2),)))
+
+
+def test_the_last_two_agreements_at_one_moment_are_one_approval(machine, monkeypatch):
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=TWO))
+    approval = machine.approvals(session)[0]
+    first, second = race(
+        monkeypatch,
+        lambda: machine.decide(approval, "approve", machine.bob),
+        lambda: machine.decide(approval, "approve", machine.carol),
+    )
+    assert (first.approval.state, second.approval.state) == ("pending", "approved")
+    machine.run(session)
+    assert (session.state, tool.count) == ("completed", 1)
+    assert machine.events(session).count("session.resumed") == 1
+
+
+def test_one_person_twice_at_one_moment_counts_once(machine, monkeypatch):
+    session = machine.start(agent_of(Counter(), policy=TWO))
+    approval = machine.approvals(session)[0]
+    first, second = race(
+        monkeypatch, lambda: machine.decide(approval, "approve"), lambda: machine.decide(approval, "approve")
+    )
+    assert (first.replay, second.replay, first.decision.pk) == (False, True, second.decision.pk)
+    assert Approval.objects.get(pk=approval.pk).needed == 1
+
+
+@pytest.mark.parametrize("denial_first", [True, False])
+def test_the_last_agreement_and_a_denial_leave_one_truth(machine, monkeypatch, denial_first):
+    tool = Counter()
+    session = machine.start(agent_of(tool, policy=TWO))
+    approval = machine.approvals(session)[0]
+    machine.decide(approval, "approve", machine.person("dora"))
+    deeds = [
+        lambda: machine.decide(approval, "deny", machine.bob),
+        lambda: machine.decide(approval, "approve", machine.carol),
+    ]
+    won, lost = race(monkeypatch, *(deeds if denial_first else reversed(deeds)))
+    assert isinstance(won, Decided)
+    assert isinstance(lost, AlreadyDecided)
+    machine.run(session)
+    assert tool.count == (not denial_first)
+
+
+@pytest.mark.parametrize("agreement_first", [True, False])
+def test_the_last_agreement_and_an_escalation_leave_one_truth(machine, monkeypatch, agreement_first):
+    policy = RequireApproval(("move_money",), agreement=Agreement((Stage(1),), escalate_after=60))
+    session = machine.start(agent_of(Counter(), policy=policy))
+    approval = machine.approvals(session)[0]
+    monkeypatch.setattr(clock, "_offset", timedelta(seconds=61))
+    agree = lambda: machine.decide(approval, "approve")  # noqa: E731
+    escalate = lambda: agreement.escalate(session.pk, approval.pk)  # noqa: E731
+    outcomes = race(monkeypatch, *((agree, escalate) if agreement_first else (escalate, agree)))
+    row = Approval.objects.get(pk=approval.pk)
+    assert (row.state, row.tier) == ("approved", 1 if agreement_first else 2)
+    assert True in outcomes or agreement_first

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cayu_runtime import PolicyIdentity
+from cayu_runtime import Agreement, PolicyIdentity, Stage
 from cayu_runtime.core.judgement import policy_digest
 from cayu_runtime.policies import (
     Allow,
@@ -40,7 +40,15 @@ SOUND: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (
         RequireApproval,
         {"tools": T},
-        {"tools": ("refund*",), "expires_in": 60, "four_eyes": True, "editable": True, "reason": "x", "version": "2"},
+        {
+            "tools": ("refund*",),
+            "expires_in": 60,
+            "four_eyes": True,
+            "editable": True,
+            "reason": "x",
+            "version": "2",
+            "agreement": Agreement((Stage(2),)),
+        },
     ),
     (Required, {"tools": T, "arguments": ("a",)}, {"tools": ("pay",), "arguments": ("b",), "version": "2"}),
     (
