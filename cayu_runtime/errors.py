@@ -132,6 +132,16 @@ class NotResumable(Conflict):
     code = "not_resumable"
 
 
+class LimitReached(Conflict):
+    """The tenant has as much of something as it may have. The same request can succeed later, as it is.
+
+    `details` names the `limit` and how many it allows (`most`).
+    """
+
+    code = "limit_reached"
+    retry_after = 60
+
+
 class IdempotencyConflict(CayuError):
     """The idempotency key was used for another request. Nothing was done."""
 

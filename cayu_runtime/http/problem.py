@@ -55,6 +55,7 @@ CODES = {
     "too_large": Code(413, "The body is too large"),
     "unsupported_media_type": Code(415, "The body must be application/json"),
     "idempotency_conflict": Code(422, "This Idempotency-Key was used for another request"),
+    "limit_reached": Code(429, "The tenant has as many of these as it may have at once; try again later"),
     "throttled": Code(429, "Too many requests; wait for Retry-After seconds"),
 }
 
@@ -62,7 +63,10 @@ CODES = {
 def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     """The answer to what a view raised; None for what is no refusal, which then is a fault of the server."""
     if isinstance(error, errors.CayuError):
-        return problem(error.code, error.message, **error.details)
+        made = problem(error.code, error.message, **error.details)
+        if isinstance(error, errors.LimitReached):
+            made["Retry-After"] = str(error.retry_after)
+        return made
     if isinstance(error, Http404):
         return problem("not_found", "There is no such thing in this tenant.")
     if isinstance(error, (PermissionDenied, exceptions.PermissionDenied)):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,6 +99,12 @@ def pending(
 def count_waiting(tenant: Tenant) -> int:
     """How many wait, exact below COUNT_LIMIT, which means that many or more."""
     return len(Approval.objects.filter(tenant=tenant, state="pending").values_list("id")[:COUNT_LIMIT])
+
+
+def waiting_by_agent(tenant: Tenant, limit: int = 1000) -> Counter[str]:
+    """How many wait of each agent, among the first `limit`."""
+    rows = Approval.objects.filter(tenant=tenant, state="pending").order_by("expires_at", "id")
+    return Counter(rows.values_list("agent", flat=True)[:limit])
 
 
 def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID], now: datetime) -> uuid.UUID | None:
