@@ -96,6 +96,12 @@ class HeldAction(Conflict):
     code = "held"
 
 
+class Claimed(Conflict):
+    """Somebody else is looking at it, and anybody may decide it. `details["claim"]` says who, and until when."""
+
+    code = "claimed"
+
+
 class StaleRevision(Conflict):
     """The effect changed since it was read; nothing was done."""
 

@@ -37,8 +37,8 @@ UNKNOWN_AGENT_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Run:
-    """A leased session as its holder knows it. Once per claim are read `history`, the transcript, and `limits`, what its
-    tenant allows.
+    """A leased session as its holder knows it. `history` is its transcript, `limits` what its tenant allows; both are
+    read once per claim.
     """
 
     lease: Lease

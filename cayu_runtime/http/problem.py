@@ -43,6 +43,7 @@ CODES = {
     "stale_tool": Code(409, "The tool or policy changed since it was asked; it can't be approved"),
     "not_together": Code(409, "These can't be decided together; decide each by itself"),
     "held": Code(409, "An equal action is uncertain; settle `held_by` first"),
+    "claimed": Code(409, "Somebody else is looking at it; `claim` says who, and until when"),
     "lost_race": Code(409, "Somebody else moved it in between; read it again"),
     "session_exists": Code(409, "This session_id is taken in the tenant"),
     "not_accepting": Code(409, "The session takes no message now"),
