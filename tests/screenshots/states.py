@@ -97,7 +97,7 @@ def _asked(states: States) -> None:
     states.session("waits", several)
     states.approval("odd", Approval.objects.get(session=several, tool="refund"))
     states.approval("idempotent", Approval.objects.get(session=several, tool="label"))
-    for name, who in (("mine", office.alice), ("of a colleague", office.erin)):
+    for name, who in (("mine", office.alice), ("of a colleague", office.person("ann lee", office.north, "approver"))):
         claimed = office.approval(office.ask(("refund", {"order": "31"}), task="refund order 31"))
         claim_approval(office.north, office.actor(who, office.north), claimed.pk)
         states.approval(name, claimed)
