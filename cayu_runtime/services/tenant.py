@@ -63,7 +63,10 @@ def limit_tenant(actor: Actor, tenant: Tenant, limits: Mapping[str, int | None],
         raise InvalidRequest(f"Name one limit or more of: {', '.join(LIMITS)}.")
     for name, most in limits.items():
         if most is not None and not 1 <= most <= MAX_LIMIT:
-            raise InvalidRequest(f"{name} is from 1 to {MAX_LIMIT:,}, or none. To stop a tenant, pause its dispatch.")
+            raise InvalidRequest(
+                f"A limit is from 1 to {MAX_LIMIT:,}, or none, so {name} can't be {most}. To stop a tenant, pause its "
+                "dispatch."
+            )
     with audited(tenant.pk) as trail:
         row = trail.tenant
         before = {name: getattr(row, name) for name in LIMITS}

@@ -296,7 +296,7 @@ def test_the_command_shows_sets_and_lifts(machine: Machine) -> None:
         (["--steps", "5"], "Say who sets it"),
         (["--steps", "5", "--as", "olga"], "Say why"),
         (["--steps", "5", "--as", "nobody", "--reason", "x"], "There is no person 'nobody'"),
-        (["--steps", "0", "--as", "olga", "--reason", "x"], "max_steps is from 1"),
+        (["--steps", "0", "--as", "olga", "--reason", "x"], "A limit is from 1 to 1,000,000, or none"),
         (["--steps", "many", "--as", "olga", "--reason", "x"], "'many' is no limit"),
         (["--steps", "-3", "--as", "olga", "--reason", "x"], "expected one argument|no limit"),
     ],
