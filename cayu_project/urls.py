@@ -9,6 +9,7 @@ urlpatterns = [
     path("health/ready", health.ready, name="health-ready"),
     path("admin/", admin.site.urls),
     path("api/schema/", schema, name="api-schema"),
+    path("api/v1/", include("cayu_review.api_urls")),
     path("api/v1/", include("cayu_runtime.urls")),
     path("", include("cayu_review.urls")),
 ]

@@ -75,6 +75,10 @@ ONLY_OPERATORS = Refusal(
     "not_permitted",
     "Dispatch is paused and resumed by an administrator of this tenant, or by an operator: manage.py dispatch.",
 )
+NOT_LIMITER = Refusal(
+    "not_permitted",
+    "Limits are set by an administrator of this tenant, or by an operator: manage.py tenant limits.",
+)
 ONLY_SHELL = Refusal("not_permitted", "A quarantine belongs to an operator: manage.py recovery quarantine.")
 
 
@@ -230,6 +234,15 @@ def may_pause_dispatch(actor: Actor, tenant: Tenant | None) -> Answer:
     return Permit() if "administrator" in _roles_in(actor, tenant.id) else ONLY_OPERATORS
 
 
+def may_limit(actor: Actor, tenant: Tenant) -> Answer:
+    """To say how much a tenant may have at once: its administrators, and who operates the deployment, at a shell."""
+    if actor.source == "shell":
+        return Permit()
+    if actor.source != "web" or not actor.subject.startswith(PERSON):
+        return NOT_LIMITER
+    return Permit() if "administrator" in _roles_in(actor, tenant.id) else NOT_LIMITER
+
+
 def may_quarantine(actor: Actor, tenant: Tenant | None) -> Answer:
     """To close dispatch after a restored backup, and to open it: who operates the deployment, at a shell."""
     return Permit() if actor.source == "shell" else ONLY_SHELL
@@ -255,6 +268,7 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "answer": may_answer,
     "pause_dispatch": may_pause_dispatch,
     "quarantine": may_quarantine,
+    "limit_tenant": may_limit,
     "audit": may_audit,
     "grant_role": may_manage_people,
     "revoke_role": may_manage_people,

@@ -72,7 +72,7 @@ INTERRUPTION_NEXT = {
         "It goes on when an approver has decided. Where a second person must agree, that is not who asked for it."
     ),
     "client_execution": "Its own client carries the calls out, reports what came of them, and finishes the session.",
-    "limit_reached": "It goes on when a person resumes it.",
+    "limit_reached": "It goes on when a person resumes it or sends it a message; its steps then count anew.",
     "model_unavailable": "All its tries are used up. It goes on when a person resumes it.",
     "worker_lost": ("Three workers in a row were lost on the same step. Look at the logs, then resume it."),
     "operator_requested": "It goes on when a person resumes it or sends it a message.",
@@ -93,6 +93,7 @@ BLOCKED_WORDS = {
     "denied_before": "Refused: it was denied before",
     "linked": "Refused: the same operation is open already",
     "stale": "Refused: the tool changed since it was reviewed",
+    "limit_reached": "Not asked: too many requests of this agent wait already",
 }
 VERIFIED_WORDS = {
     "passed": Words("Done, verified", "good"),

@@ -96,6 +96,12 @@ class HeldAction(Conflict):
     code = "held"
 
 
+class Claimed(Conflict):
+    """Somebody else is looking at it, and anybody may decide it. `details["claim"]` says who, and until when."""
+
+    code = "claimed"
+
+
 class StaleRevision(Conflict):
     """The effect changed since it was read; nothing was done."""
 
@@ -130,6 +136,16 @@ class NotResumable(Conflict):
     """The session can't be resumed as it is. Nothing was changed."""
 
     code = "not_resumable"
+
+
+class LimitReached(Conflict):
+    """The tenant has as much of something as it may have. The same request can succeed later, as it is.
+
+    `details` names the `limit` and how many it allows (`most`).
+    """
+
+    code = "limit_reached"
+    retry_after = 60
 
 
 class IdempotencyConflict(CayuError):

@@ -33,6 +33,28 @@ class Mutant:
 
 MUTANTS = (
     Mutant(
+        "tenant's limit: sessions and requests are counted without the lock of its row",
+        "cayu_runtime/core/limits.py",
+        "return Tenant.objects.select_for_update(no_key=True).get(pk=tenant)",
+        "return Tenant.objects.get(pk=tenant)",
+        ("tests/race/test_limits.py",),
+        "postgres",
+    ),
+    Mutant(
+        "look: a claim that a colleague holds is taken over",
+        "cayu_review/services/claim.py",
+        "return Claim.objects.filter(free, approval=found).update(**values) == 1",
+        "return Claim.objects.filter(approval=found).update(**values) == 1",
+        ("tests/db/test_claims.py",),
+    ),
+    Mutant(
+        "look: who may not decide claims",
+        "cayu_review/services/claim.py",
+        'authority.require(actor, "decide", found)\n    if found.state',
+        'authority.require(actor, "view", tenant)\n    if found.state',
+        ("tests/db/test_claims.py",),
+    ),
+    Mutant(
         "fence: a lost lease may still write",
         "cayu_runtime/core/transitions.py",
         "if fence is not None and (row.fence != fence or row.state not in states.LEASED):",

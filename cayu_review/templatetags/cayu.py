@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from django import template
 from django.utils.html import format_html, format_html_join
@@ -86,6 +87,19 @@ def utc(moment: datetime) -> str:
 @register.filter
 def stamp(moment: datetime) -> SafeString:
     return format_html('<time datetime="{}">{}</time>', iso(moment), utc(moment))
+
+
+@register.simple_tag
+def hour(moment: datetime) -> SafeString:
+    """A moment of the next minutes: "14:02 UTC", with the exact one behind it."""
+    said = f"{moment.astimezone(UTC):%H:%M} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', iso(moment), utc(moment), said)
+
+
+@register.filter
+def of(found: Mapping[Any, Any], key: Any) -> Any:
+    """What stands under a key; None if nothing does."""
+    return found.get(key)
 
 
 @register.simple_tag(takes_context=True)

@@ -23,6 +23,8 @@ from ..actors import Member
 from ..agreeing import Agreement, agreement_of
 from ..compare import changes, differing_fields, pairs
 from ..exact import brief, editable_text, rows
+from ..selectors.claim import claim_on, looked_at_by_others
+from ..services.claim import MINUTES, claim_approval, release_claim
 from ..wording import approval_words, effect_words
 from .pages import deed, draft_of, members_only, page
 
@@ -136,6 +138,30 @@ def revoke(request: HttpRequest, member: Member, approval_id: UUID) -> HttpRespo
     return redirect("approval", found.pk)
 
 
+@deed("approval", _found)
+def claim(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
+    """Say that one is looking at it. What was written is kept."""
+    found = _found(member, approval_id)
+    draft = _draft(request, found)
+    try:
+        claim_approval(member.tenant, member.actor, found.pk)
+    except CayuError as problem:
+        return _unrecorded(request, member, found, problem, draft, undone="You are not marked as looking at this")
+    return _as_it_was(request, member, found, draft)
+
+
+@deed("approval", _found)
+def release(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
+    """Give it back. What was written is kept."""
+    found = _found(member, approval_id)
+    release_claim(member.tenant, member.actor, found.pk)
+    return _as_it_was(request, member, found, _draft(request, found))
+
+
+def _as_it_was(request: HttpRequest, member: Member, found: Approval, draft: Draft) -> HttpResponse:
+    return redirect("approval", found.pk) if draft == Draft() else _show(request, member, found, draft=draft)
+
+
 def _draft(request: HttpRequest, found: Approval) -> Draft:
     sent = request.POST.get("arguments")
     text = sent.replace("\r\n", "\n") if sent is not None else None
@@ -163,11 +189,15 @@ def _unrecorded(
     draft: Draft,
     *,
     taking_back: bool = False,
+    undone: str = "Your decision was not recorded",
 ) -> HttpResponse:
     """The page as it is by now, why nothing was recorded, and what the person wrote."""
     status = next((code for kind, code in STATUS if isinstance(problem, kind)), 400)
     now = _found(member, found.pk)
-    return _show(request, member, now, draft=draft, problem=problem, status=status, taking_back=taking_back)
+    undone = "Nothing was taken back" if taking_back else undone
+    return _show(
+        request, member, now, draft=draft, problem=problem, status=status, taking_back=taking_back, undone=undone
+    )
 
 
 def _show(
@@ -181,6 +211,7 @@ def _show(
     confirming: bool = False,
     edited: Edited | None = None,
     taking_back: bool = False,
+    undone: str = "",
 ) -> HttpResponse:
     """The approval as it is now. Which buttons exist is asked of the authority that will judge the decision."""
     now = timezone.now()
@@ -207,6 +238,9 @@ def _show(
         "editable": found.editable and call.proposal is None and open_to_person,
         "changed": draft.arguments is not None,
         "taking_back": taking_back,
+        "undone": undone,
+        "claim": claim_on(found),
+        "claim_minutes": MINUTES,
         "problem": problem.message if isinstance(problem, InvalidRequest | NotPermitted) else "",
         "conflict": problem if isinstance(problem, Conflict) else None,
         "draft": draft.reason,
@@ -295,5 +329,6 @@ def _say(request: HttpRequest, outcome: Decided, decision: str) -> None:
 
 def _open_next(member: Member, decided: Approval) -> HttpResponse:
     after = (decided.expires_at, decided.id)
-    waiting = next_waiting(member.tenant, member.actor.subject, after, timezone.now())
+    others = looked_at_by_others(member.tenant, member.actor.subject)
+    waiting = next_waiting(member.tenant, member.actor.subject, after, timezone.now(), others)
     return redirect("approval", waiting) if waiting else redirect("queue")

@@ -12,6 +12,7 @@ from cayu_runtime.selectors.pause import pauses_in
 from cayu_runtime.selectors.session import count_running
 
 from ..actors import Member
+from ..selectors.claim import claims_on
 from .pages import cursor_after, cursor_of, members_only, page
 
 
@@ -26,6 +27,7 @@ def to_approve(request: HttpRequest, member: Member) -> HttpResponse:
         "tab": "approve",
         "rows": rows,
         "held": approvals.held_among(rows),
+        "claims": claims_on(member.tenant, [row.id for row in rows]),
         "choosable": _choosable(member, rows),
         "first_page": after is None,
         "next": cursor_after(rows[-1].expires_at, rows[-1].id) if len(rows) == approvals.PAGE else "",

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from cayu_runtime import authority, registry
-from cayu_runtime.errors import Conflict, InvalidRequest, NotFound, NotPermitted
+from cayu_runtime.errors import Conflict, InvalidRequest, LimitReached, NotFound, NotPermitted
 from cayu_runtime.models import Session
 from cayu_runtime.selectors import session as sessions
 from cayu_runtime.selectors.pause import pauses_in
@@ -60,6 +60,7 @@ def show(
         "next_step": session_next(found, now),
         "again_at": tried_again_at(found, now),
         "matters": sessions.matters_of(found),
+        "limit": sessions.limit_reached_by(found),
         "mark": mark,
         "refresh": seconds_to_refresh(found),
         "deeds": _deeds(member, found),
@@ -133,6 +134,8 @@ def start(request: HttpRequest, member: Member) -> HttpResponse:
         started = start_session(member.tenant, member.actor, agent=agent, text=text, session_id=session_id)
     except InvalidRequest as problem:
         return _start_page(request, member, agent=agent, text=text, problem=problem.message, status=400)
+    except LimitReached as limit:
+        return _start_page(request, member, agent=agent, text=text, problem=limit.message, status=429)
     except Conflict:
         return _start_page(request, member, agent=agent, text=text, started=session_id, status=409)
     return redirect("session", started.session_id)

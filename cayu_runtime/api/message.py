@@ -71,7 +71,7 @@ class MessageList(ApiView):
     @documented(
         "continue_session", "Go on with a message",
         {202: MessageAccepted},
-        "not_found", "not_accepting", "lost_race", "unfinished", "idempotency_conflict",
+        "not_found", "not_accepting", "lost_race", "unfinished", "idempotency_conflict", "limit_reached",
         takes=SendMessage,
         headers=(IDEMPOTENCY_KEY,),
     )  # fmt: skip

@@ -80,7 +80,7 @@ class SessionList(ApiView):
     @documented(
         "start_session", "Start a session",
         {202: SessionStarted},
-        "session_exists", "unfinished", "idempotency_conflict",
+        "session_exists", "unfinished", "idempotency_conflict", "limit_reached",
         takes=StartSession,
         headers=(IDEMPOTENCY_KEY,),
     )  # fmt: skip
@@ -126,6 +126,7 @@ class SessionResume(ApiView):
         {200: SessionShown},
         "not_found",
         "not_resumable",
+        "limit_reached",
         "lost_race",
         takes=Reason,
     )

@@ -14,14 +14,15 @@ import structlog
 from .. import registry
 from ..contracts import Agent, ModelError
 from ..errors import Fenced, LostRace
-from ..models import Message, Session
+from ..models import Message, Session, Tenant
 from . import backoff, execution, hints, model
 from .endings import OpenRound
 from .judgement import JudgedCall, judge
 from .lease import Claim, Keeper, Lease, claim
+from .limits import NO_LIMITS, TenantLimits, call_limit_reached, step_limit_reached
 from .recovery import recover
 from .results import as_history
-from .rounds import agent_limits_reached, record_step
+from .rounds import record_step
 from .routing import load_round, release_lease, settle_leftover, stop_session
 from .secrets import without_raw_calls
 from .statements import fetch, prepared
@@ -36,7 +37,9 @@ UNKNOWN_AGENT_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Run:
-    """A leased session as its holder knows it. `history` is the transcript, read once per claim."""
+    """A leased session as its holder knows it. `history` is its transcript, `limits` what its tenant allows; both are
+    read once per claim.
+    """
 
     lease: Lease
     keeper: Keeper
@@ -44,6 +47,7 @@ class Run:
     agent: Agent
     work: OpenRound | None
     history: list[Any] | None = None
+    limits: TenantLimits = NO_LIMITS
 
 
 def run_session(session_id: UUID, owner: str, should_yield: Callable[[], bool] = lambda: False) -> bool:
@@ -124,25 +128,26 @@ def _append_results(run: Run, work: OpenRound) -> None:
 
 
 def _model_step(run: Run) -> bool:
-    limit = agent_limits_reached(run.agent, run.session.steps, 0)
+    if run.history is None:
+        bodies, run.limits = _transcript(run.lease.session)
+        run.history = as_history(bodies)
+    limit = step_limit_reached(run.agent, run.limits, run.session.steps)
     if limit:
         stop_session(run.lease, "limit_reached", "session.limit_reached", reason=limit)
         return False
-    if run.history is None:
-        run.history = as_history(_transcript(run.lease.session))
     run.keeper.until(model.longest(run.agent) + POLICY_SECONDS)
     try:
         reply = model.ask(run.agent, run.history, hints.teller(run.lease, run.session.steps))
     except model.ModelFailed as failure:
         backoff.record_failure(run.lease, failure)
         return False
-    too_many = agent_limits_reached(run.agent, 0, len(reply.calls))
+    too_many = call_limit_reached(run.agent, len(reply.calls))
     if too_many:
         stop_session(run.lease, "limit_reached", "session.limit_reached", reason=too_many)
         return False
     judged = [judge(run.agent, run.session, call) for call in reply.calls]
     body, message = _storable(reply, judged)
-    recorded = record_step(run.lease, body, reply.said, judged)
+    recorded = record_step(run.lease, body, reply.said, judged, run.limits.pending_approvals)
     run.keeper.until(None)
     run.session.steps += 1
     run.history.append(message)
@@ -152,9 +157,16 @@ def _model_step(run: Run) -> bool:
     return recorded.goes_on
 
 
-def _transcript(session: UUID) -> list[Any]:
-    sql = f"SELECT body FROM {Message._meta.db_table} WHERE session_id = %s ORDER BY position"  # noqa: S608
-    return [json.loads(body) for (body,) in fetch(sql, [prepared(Message, "session", session)])]
+def _transcript(session: UUID) -> tuple[list[Any], TenantLimits]:
+    """The session's messages, and with the same statement what its tenant allows."""
+    sql = f"""
+        SELECT m.body, t.max_steps, t.max_pending_approvals
+        FROM {Message._meta.db_table} m JOIN {Tenant._meta.db_table} t ON t.id = m.tenant_id
+        WHERE m.session_id = %s ORDER BY m.position
+    """  # noqa: S608  names come from the models
+    rows = fetch(sql, [prepared(Message, "session", session)])
+    limits = TenantLimits(*rows[0][1:]) if rows else NO_LIMITS
+    return [json.loads(row[0]) for row in rows], limits
 
 
 def _storable(reply: model.Step, judged: Sequence[JudgedCall]) -> tuple[Any, Any]:

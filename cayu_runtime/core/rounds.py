@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from ..contracts import Agent, PolicyDecision, ToolEffect
+from ..contracts import PolicyDecision, ToolEffect
 from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
-from . import agreement, canonical, ids, judgement, questions, repetition, results, reviewed
+from . import agreement, canonical, ids, judgement, limits, questions, repetition, results, reviewed
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
@@ -28,12 +28,15 @@ class Recorded:
     goes_on: bool
 
 
-def record_step(lease: Lease, body: Any, said: dict[str, Any], judged: Sequence[JudgedCall]) -> Recorded:
+def record_step(
+    lease: Lease, body: Any, said: dict[str, Any], judged: Sequence[JudgedCall], most_waiting: int | None = None
+) -> Recorded:
     """T1: transcript, round, calls, decisions, effects, approvals, questions and events of one model response, at once.
 
     No calls: the session is completed. Every call blocked: their results are in the transcript and the model goes on. A
     gate: the session is interrupted and the lease released. A stop: the response is dropped, nothing of it is kept.
-    `said` is what the event says of the answer: which model gave it, and its usage.
+    `said` is what the event says of the answer: which model gave it, and its usage. `most_waiting` is how many requests
+    of this agent may wait for people at once; a call beyond that is blocked, and nobody is asked.
     """
     with transition(lease.session, fence=lease.fence) as change:
         session = change.session
@@ -47,13 +50,13 @@ def record_step(lease: Lease, body: Any, said: dict[str, Any], judged: Sequence[
             change.session_to("completed")
             change.event("session.completed", steps=session.steps)
             return Recorded(None, goes_on=False)
-        work = _add_round(change, judged)
+        work = _add_round(change, judged, most_waiting)
         if work.round.state != "settled":
             route(change, work)
         return Recorded(work, session.state == "running")
 
 
-def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
+def _add_round(change: Change, judged: Sequence[JudgedCall], most_waiting: int | None) -> OpenRound:
     session = change.session
     row = ToolRound(
         id=ids.new_id(),
@@ -67,6 +70,9 @@ def _add_round(change: Change, judged: Sequence[JudgedCall]) -> OpenRound:
     decided = zip(judged, bindings, strict=True)
     work = OpenRound(row, [_new_call(change, row, n, call, bound) for n, (call, bound) in enumerate(decided)])
     _judge_repeats(change, work.calls)
+    beyond, most = limits.without_room(change, work.calls, most_waiting)
+    for call in beyond:
+        _block(call, "limit_reached", limits.no_room(session.agent, most))
     asked: list[Question] = []
     for call, verdict, bound in zip(work.calls, judged, bindings, strict=True):
         if call.state == "blocked":
@@ -214,12 +220,3 @@ def _new_approval(change: Change, call: ToolCall, judged: JudgedCall, bound: Bin
         asked=agreement.asked_of(change, judged.agreement),
         **told,
     )
-
-
-def agent_limits_reached(agent: Agent, session_steps: int, calls: int) -> str | None:
-    """A sentence when one more step, or this many calls, passes the agent's limits."""
-    if session_steps >= agent.limits.max_steps:
-        return f"{session_steps} model steps were taken; the limit of agent {agent.name!r} is {agent.limits.max_steps}."
-    if calls > agent.limits.max_calls_per_round:
-        return f"{calls} calls in one step; the limit of agent {agent.name!r} is {agent.limits.max_calls_per_round}."
-    return None

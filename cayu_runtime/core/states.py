@@ -125,7 +125,7 @@ CALL = Machine(
     },
 )
 
-BLOCKED_REASONS = ("invalid", "policy", "denied_before", "linked", "stale")
+BLOCKED_REASONS = ("invalid", "policy", "denied_before", "linked", "stale", "limit_reached")
 
 EFFECT = Machine(
     "effect",
@@ -231,6 +231,7 @@ MACHINES = (SESSION, ROUND, CALL, EFFECT, APPROVAL, PROPOSAL, QUESTION, ATTEMPT)
 OPEN_ROUND = ("waiting", "executing")
 OPEN_CALL = tuple(name for name, state in CALL.states.items() if state.moves)
 CLOSED_CALL = CALL.final
+ENDED_SESSION = ("completed", "failed")
 CLOSED_EFFECT = EFFECT.final
 LEASED = ("running", "interrupting")
 

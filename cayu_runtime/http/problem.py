@@ -43,6 +43,7 @@ CODES = {
     "stale_tool": Code(409, "The tool or policy changed since it was asked; it can't be approved"),
     "not_together": Code(409, "These can't be decided together; decide each by itself"),
     "held": Code(409, "An equal action is uncertain; settle `held_by` first"),
+    "claimed": Code(409, "Somebody else is looking at it; `claim` says who, and until when"),
     "lost_race": Code(409, "Somebody else moved it in between; read it again"),
     "session_exists": Code(409, "This session_id is taken in the tenant"),
     "not_accepting": Code(409, "The session takes no message now"),
@@ -55,6 +56,7 @@ CODES = {
     "too_large": Code(413, "The body is too large"),
     "unsupported_media_type": Code(415, "The body must be application/json"),
     "idempotency_conflict": Code(422, "This Idempotency-Key was used for another request"),
+    "limit_reached": Code(429, "The tenant has as many of these as it may have at once; try again later"),
     "throttled": Code(429, "Too many requests; wait for Retry-After seconds"),
 }
 
@@ -62,7 +64,10 @@ CODES = {
 def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     """The answer to what a view raised; None for what is no refusal, which then is a fault of the server."""
     if isinstance(error, errors.CayuError):
-        return problem(error.code, error.message, **error.details)
+        made = problem(error.code, error.message, **error.details)
+        if isinstance(error, errors.LimitReached):
+            made["Retry-After"] = str(error.retry_after)
+        return made
     if isinstance(error, Http404):
         return problem("not_found", "There is no such thing in this tenant.")
     if isinstance(error, (PermissionDenied, exceptions.PermissionDenied)):

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -100,15 +101,30 @@ def count_waiting(tenant: Tenant) -> int:
     return len(Approval.objects.filter(tenant=tenant, state="pending").values_list("id")[:COUNT_LIMIT])
 
 
-def next_waiting(tenant: Tenant, subject: str, after: tuple[datetime, uuid.UUID], now: datetime) -> uuid.UUID | None:
-    """What this person can decide next: the first after `after` in the queue's order, else the first of all."""
+def waiting_by_agent(tenant: Tenant, limit: int = 1000) -> Counter[str]:
+    """How many wait of each agent, among the first `limit`."""
+    rows = Approval.objects.filter(tenant=tenant, state="pending").order_by("expires_at", "id")
+    return Counter(rows.values_list("agent", flat=True)[:limit])
+
+
+def next_waiting(
+    tenant: Tenant,
+    subject: str,
+    after: tuple[datetime, uuid.UUID],
+    now: datetime,
+    others: Collection[uuid.UUID] = (),
+) -> uuid.UUID | None:
+    """What this person can decide next: the first after `after` in the queue's order, else the first of all. What
+    `others` look at comes last.
+    """
     rows = Approval.objects.filter(tenant=tenant, state="pending", expires_at__gt=now)
     agreed = Decision.objects.filter(verdict="approve", actor=subject)
     mine = agreed.filter(approval=OuterRef("pk"), version=OuterRef("version"))
     rows = rows.exclude(four_eyes=True, requester=subject).exclude(four_eyes=True, edited_by=subject)
     ids = rows.exclude(Exists(mine)).order_by("expires_at", "id").values_list("id", flat=True)
     later = ids.filter(Q(expires_at__gt=after[0]) | Q(expires_at=after[0], id__gt=after[1]))
-    return later.first() or ids.first()
+    free = later.exclude(pk__in=others).first() or ids.exclude(pk__in=others).first() if others else None
+    return free or later.first() or ids.first()
 
 
 def held_among(rows: Iterable[QueueRow]) -> set[uuid.UUID]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import Prefetch, Q
 
 from ..core.statements import find
-from ..core.states import LEASED
+from ..core.states import ENDED_SESSION, LEASED
 from ..models import (
     Approval,
     Attempt,
@@ -100,6 +100,19 @@ def matters_of(session: Session) -> list[Approval] | list[EffectRecord] | list[Q
             )
         case _:
             return []
+
+
+def limit_reached_by(session: Session) -> str:
+    """Which limit stopped a session, and whose it is, as it was recorded; empty if none did."""
+    if session.interruption != "limit_reached":
+        return ""
+    told = Event.objects.filter(session=session, type="session.limit_reached").order_by("-seq").first()
+    return str(told.payload.get("reason", "")) if told is not None else ""
+
+
+def count_open(tenant: Tenant, limit: int) -> int:
+    """How many sessions have not ended, exact below `limit`, which means that many or more."""
+    return Session.objects.filter(tenant=tenant).exclude(state__in=ENDED_SESSION).values("pk")[:limit].count()
 
 
 def stopped_sessions(tenant: Tenant, limit: int = PAGE) -> list[Session]:

@@ -10,11 +10,20 @@ from ..contracts import Actor
 from ..core import abandonment, ids, results
 from ..core.canonical import bounded
 from ..core.routing import add_message, load_round, place_session, request_stop
-from ..core.states import CLOSED_EFFECT
+from ..core.states import CLOSED_EFFECT, ENDED_SESSION
 from ..core.transitions import Change, new_session, transition
-from ..errors import Conflict, InvalidRequest, NotAccepting, NotFound, NotResumable, SessionExists
+from ..errors import (
+    Conflict,
+    InvalidRequest,
+    LimitReached,
+    NotAccepting,
+    NotFound,
+    NotResumable,
+    SessionExists,
+)
 from ..models import EffectRecord, Session, Tenant
 from .idempotency import Keep
+from .tenant import admit_session
 
 SESSION_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,80}")
 MAX_TEXT = 32_000
@@ -27,7 +36,8 @@ def start_session(
 
     The requester is the actor, or the person for whom it acts. `keep` comes from `do_once`.
     InvalidRequest for an unknown agent, an empty or overlong message, or a malformed `session_id`; SessionExists when
-    that `session_id` is taken in the tenant; NotPermitted by the authority.
+    that `session_id` is taken in the tenant; LimitReached when the tenant has as many sessions as it may have;
+    NotPermitted by the authority.
     """
     authority.require(actor, "start_session", tenant)
     declared = registry.find_agent(agent)
@@ -51,6 +61,7 @@ def start_session(
         with new_session(session) as change:
             if keep is not None:
                 keep(change)
+            admit_session(tenant)
             change.session_to("pending", runnable_at=change.now)
             change.event(
                 "session.started",
@@ -63,10 +74,16 @@ def start_session(
             add_message(change, "user", results.user_message(message, change.now))
             change.wake()
     except IntegrityError:
-        raise SessionExists(
-            f"There is a session {session.session_id!r} already. Choose another id, or read that one."
-        ) from None
+        raise _exists(session) from None
+    except LimitReached:
+        if Session.objects.filter(tenant=tenant, session_id=session.session_id).exists():
+            raise _exists(session) from None  # perhaps it is this very request, sent again
+        raise
     return session
+
+
+def _exists(session: Session) -> SessionExists:
+    return SessionExists(f"There is a session {session.session_id!r} already. Choose another id, or read that one.")
 
 
 def interrupt_session(tenant: Tenant, actor: Actor, session_id: str, *, reason: str = "") -> Session:
@@ -109,7 +126,8 @@ def continue_session(
 
     It is accepted in `completed`, and in `interrupted` with no open round; it then lifts what stopped the session, and
     the agent's steps count anew. Otherwise NotAccepting, and the transcript is as it was. InvalidRequest for an empty
-    or overlong message; NotPermitted by the authority. `keep` comes from `do_once`.
+    or overlong message; LimitReached when a completed one would be one session too many of the tenant; NotPermitted by
+    the authority. `keep` comes from `do_once`.
     """
     found = _find(tenant, session_id)
     authority.require(actor, "continue_session", found)
@@ -119,6 +137,8 @@ def continue_session(
             keep(change)
         _refuse_message(change)
         session = change.session
+        if session.state in ENDED_SESSION:
+            admit_session(tenant)
         position = session.messages
         change.event("session.continued", by=actor.subject, by_name=actor.name, source=actor.source, position=position)
         add_message(change, "user", results.user_message(message, change.now))
@@ -132,7 +152,8 @@ def resume_session(tenant: Tenant, actor: Actor, session_id: str, *, reason: str
 
     Its agent's steps and tries count anew. What still waits for a person or for evidence goes on waiting for it. A
     failed session runs again if every effect of it is closed. One that runs or is about to stays as it is.
-    NotResumable says what to do instead; NotPermitted by the authority.
+    NotResumable says what to do instead; LimitReached when a failed one would be one session too many of the tenant;
+    NotPermitted by the authority.
     """
     found = _find(tenant, session_id)
     authority.require(actor, "resume_session", found)
@@ -141,6 +162,8 @@ def resume_session(tenant: Tenant, actor: Actor, session_id: str, *, reason: str
         if session.state in ("pending", "running"):
             return session
         _refuse_resume(change)
+        if session.state in ENDED_SESSION:
+            admit_session(tenant)
         said = results.clean_text(reason, 500)
         change.event("session.resume_requested", by=actor.subject, by_name=actor.name, reason=said)
         was_failed = session.state == "failed"

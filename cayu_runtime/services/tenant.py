@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from django.db import IntegrityError, transaction
 
-from ..core import clock
-from ..errors import Conflict, InvalidRequest
+from .. import authority
+from ..contracts import Actor
+from ..core import clock, results
+from ..core.limits import locked_tenant
+from ..errors import Conflict, InvalidRequest, LimitReached
 from ..models import Tenant
+from ..selectors.session import count_open
+from .audit import audited
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+LIMITS = ("max_running_sessions", "max_pending_approvals", "max_steps")
+MAX_LIMIT = 1_000_000
 
 
 def create_tenant(slug: str, name: str) -> Tenant:
@@ -20,3 +28,51 @@ def create_tenant(slug: str, name: str) -> Tenant:
             return Tenant.objects.create(slug=slug, name=name.strip()[:200] or slug, created_at=clock.now())
     except IntegrityError:
         raise Conflict(f"There is a tenant {slug!r} already.") from None
+
+
+def admit_session(tenant: Tenant) -> None:
+    """In the transition of a session that begins, or that has ended and is to run again: raises LimitReached if the
+    tenant has as many that have not ended as it may have.
+
+    `tenant` is as the door has read it: a limit that is set at this moment counts from the next request on.
+    """
+    if tenant.max_running_sessions is None:
+        return
+    most = locked_tenant(tenant.pk).max_running_sessions
+    if most is None or count_open(tenant, most) < most:
+        return
+    have = "One session of this tenant has" if most == 1 else f"{most} sessions of this tenant have"
+    raise LimitReached(
+        f"{have} not ended, and it may have no more at once. Wait until one has ended, or give one up.",
+        limit="running_sessions",
+        most=most,
+    )
+
+
+def limit_tenant(actor: Actor, tenant: Tenant, limits: Mapping[str, int | None], *, reason: str) -> Tenant:
+    """Set some of LIMITS; None lifts one, and one that is not named stays. Nothing that has begun is ended by it.
+
+    It stands on the tenant's audit chain with the limits before and after, and the reason. InvalidRequest for no limit
+    at all, a name that is none, a number below 1 or above MAX_LIMIT, or no reason; NotPermitted by the authority.
+    """
+    authority.require(actor, "limit_tenant", tenant)
+    said = results.clean_text(reason, 500)
+    if not said:
+        raise InvalidRequest("Say why: a limit needs a reason, which stays on record.")
+    if not limits or not set(limits) <= set(LIMITS):
+        raise InvalidRequest(f"Name one limit or more of: {', '.join(LIMITS)}.")
+    for name, most in limits.items():
+        if most is not None and not 1 <= most <= MAX_LIMIT:
+            raise InvalidRequest(
+                f"A limit is from 1 to {MAX_LIMIT:,}, or none, so {name} can't be {most}. To stop a tenant, pause its "
+                "dispatch."
+            )
+    with audited(tenant.pk) as trail:
+        row = trail.tenant
+        before = {name: getattr(row, name) for name in LIMITS}
+        for name, most in limits.items():
+            setattr(row, name, most)
+        row.save(update_fields=list(limits))
+        after = {name: getattr(row, name) for name in LIMITS}
+        trail.record("tenant.limited", actor, before=before, after=after, reason=said)
+    return row

@@ -58,6 +58,7 @@ def another(make: Callable[..., Any], shared: str, first: dict[str, Any], *state
 # ---- tenant ----
 
 lies("tenant.slug", ("taken", another(rows.tenant, "name", {"slug": "acme"}), {"slug": "acme"}))
+lies("tenant_limits_allow_one", ("none at all", of(rows.tenant), {"max_steps": 0}))
 
 # ---- session ----
 

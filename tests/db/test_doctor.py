@@ -22,6 +22,7 @@ from cayu_runtime.management.diagnosis import deployment
 from cayu_runtime.models import Attempt, DispatchPause, EffectRecord, Session, Worker
 from cayu_runtime.services.pause import pause_dispatch
 from cayu_runtime.services.session import abandon_session, interrupt_session
+from cayu_runtime.services.tenant import limit_tenant
 from tests import rows
 from tests.db.test_quarantine import ASK, ask_all, operator, restore
 from tests.machine import Counter, Gate, Machine, agent_of
@@ -289,3 +290,17 @@ def test_it_needs_to_know_whose(db):
         call_command("doctor")
     with pytest.raises(CommandError, match="There is no tenant 'x'"):
         call_command("doctor", "--tenant", "x")
+
+
+def test_a_limit_of_the_tenant_that_is_reached_is_a_note(at_work):
+    limit_tenant(at_work.bob, at_work.tenant, {"max_running_sessions": 2, "max_pending_approvals": 1}, reason="small")
+    agent = agent_of(Counter(), policy=ASK)
+    at_work.start(agent)
+    code, found = examine(at_work)
+    assert (code, set(found)) == (0, {"limit_approvals"})
+    assert found["limit_approvals"]["items"] == [f"agent {agent.name}"]
+    at_work.tenant.refresh_from_db()
+    at_work.start(agent_of(Counter(), policy=ASK))
+    code, found = examine(at_work)
+    assert (code, set(found)) == (0, {"limit_approvals", "limit_running"})
+    assert "2 sessions have not ended" in found["limit_running"]["what"]

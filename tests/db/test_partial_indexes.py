@@ -9,12 +9,15 @@ import pytest
 from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
+from cayu_runtime.core.ids import new_id
 from cayu_runtime.core.lease import due
+from cayu_runtime.core.states import ENDED_SESSION
 from cayu_runtime.models import Approval, Session
 from tests.rows import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
+OTHER_ID = new_id()
 ASKED: dict[str, tuple[Callable[[], QuerySet[Any]], tuple[str, ...]]] = {
     "runnable or dead": (
         lambda: Session.objects.filter(due(NOW)).order_by(Coalesce("runnable_at", "lease_until")),
@@ -23,6 +26,10 @@ ASKED: dict[str, tuple[Callable[[], QuerySet[Any]], tuple[str, ...]]] = {
     "to expire": (
         lambda: Approval.objects.filter(state__in=("pending", "approved"), expires_at__lte=NOW).order_by("expires_at"),
         ("approval_due",),
+    ),
+    "sessions that have not ended": (
+        lambda: Session.objects.filter(tenant=OTHER_ID).exclude(state__in=ENDED_SESSION).values("pk")[:5],
+        ("session_open",),
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from cayu_review.services.claim import claim_approval
 from cayu_review.services.membership import Limits, grant_role
 from cayu_review.services.token import create_token, revoke_token
 from cayu_review.sign_in import FAILURES_OF_ACCOUNT, admit
@@ -96,6 +97,10 @@ def _asked(states: States) -> None:
     states.session("waits", several)
     states.approval("odd", Approval.objects.get(session=several, tool="refund"))
     states.approval("idempotent", Approval.objects.get(session=several, tool="label"))
+    for name, who in (("mine", office.alice), ("of a colleague", office.person("ann lee", office.north, "approver"))):
+        claimed = office.approval(office.ask(("refund", {"order": "31"}), task="refund order 31"))
+        claim_approval(office.north, office.actor(who, office.north), claimed.pk)
+        states.approval(name, claimed)
     states.approval("own", office.approval(office.ask(by=office.alice, task="refund my own order")))
     states.approval("near its end", office.approval(office.ask(("refund", {"order": "12"}), expires_in=900)))
     states.approval("long", office.approval(office.ask(("refund", {"order": "9", "story": STORY * 800}))))

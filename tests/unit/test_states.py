@@ -201,7 +201,7 @@ def test_what_a_person_or_a_message_lifts_is_kept_apart_from_what_a_gate_asks() 
 
 
 def test_a_call_is_blocked_for_a_reason_of_the_page() -> None:
-    assert set(states.BLOCKED_REASONS) == {"invalid", "policy", "denied_before", "linked", "stale"}
+    assert set(states.BLOCKED_REASONS) == {"invalid", "policy", "denied_before", "linked", "stale", "limit_reached"}
 
 
 def test_groups_of_states_follow_from_the_moves() -> None:

@@ -32,7 +32,7 @@ class Places:
 
     @property
     def deeds(self) -> list[str]:
-        of_approval = [f"{self.approval}{deed}/" for deed in ("confirm", "decide", "revoke")]
+        of_approval = [f"{self.approval}{deed}/" for deed in ("confirm", "decide", "revoke", "claim", "release")]
         of_session = [f"{self.session}{deed}/" for deed in ("stop", "resume", "continue")]
         return [*of_approval, *of_session, f"{self.question}answer/"]
 

@@ -40,6 +40,7 @@ def findings(tenant: Tenant, now: datetime) -> Iterator[Finding]:
     yield from _unfinished(tenant, now)
     yield from _sessions(tenant)
     yield from _expiring(tenant, now)
+    yield from _limits(tenant)
     yield from _unknown_code(tenant)
 
 
@@ -124,6 +125,19 @@ def _expiring(tenant: Tenant, now: datetime) -> Iterator[Finding]:
         text = f"Questions that expire within {_age(SOON)}, {_many(open_ones)}, the first at {first}."
         names = tuple(f"question {one.id} of {one.agent}" for one in open_ones[:SHOWN])
         yield Finding(PEOPLE, "expiring_questions", text, "Answer them at /", tenant.slug, names)
+
+
+def _limits(tenant: Tenant) -> Iterator[Finding]:
+    """What the tenant may have at once, and has: more is refused until something ends."""
+    most, do = tenant.max_running_sessions, f"Nothing, if it ends; or manage.py tenant limits {tenant.slug}"
+    if most is not None and session.count_open(tenant, most) >= most:
+        text = f"{most} sessions have not ended, as many as this tenant may have: no other one can start."
+        yield Finding(NOTE, "limit_running", text, do, tenant.slug)
+    most = tenant.max_pending_approvals
+    full = [name for name, count in approval.waiting_by_agent(tenant).items() if count >= most] if most else []
+    if full:
+        text = f"{most} requests wait, as many as an agent may have here: no other one of it is asked."
+        yield Finding(NOTE, "limit_approvals", text, do, tenant.slug, tuple(f"agent {name}" for name in full[:SHOWN]))
 
 
 def _unknown_code(tenant: Tenant) -> Iterator[Finding]:
