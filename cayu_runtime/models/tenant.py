@@ -7,12 +7,16 @@ from .fields import DigestField, whole_digests
 
 
 class Tenant(models.Model):
-    """The owner of every row. No row without one, no read without one."""
+    """The owner of every row. No row without one, no read without one.
+
+    `step_up`: to decide about an EXTERNAL effect takes a fresh sign-in.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField()
+    step_up = models.BooleanField(default=False)
     audit_seq = models.BigIntegerField(default=0)
     audit_hash = DigestField(max_length=32, default=bytes(32))
 
