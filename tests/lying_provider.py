@@ -27,7 +27,7 @@ ANOTHER = "https://another.example"
 
 
 @dataclass
-class Client(ClientMixin):  # type: ignore[misc]
+class Client(ClientMixin):
     client_metadata: dict[str, Any] = field(default_factory=dict)
 
     def get_client_id(self) -> str:
@@ -56,7 +56,7 @@ class Client(ClientMixin):  # type: ignore[misc]
 
 
 @dataclass
-class Code(AuthorizationCodeMixin):  # type: ignore[misc]
+class Code(AuthorizationCodeMixin):
     code: str
     redirect_uri: str
     scope: str
@@ -80,7 +80,7 @@ class Code(AuthorizationCodeMixin):  # type: ignore[misc]
 
 
 @dataclass
-class Token(TokenMixin):  # type: ignore[misc]
+class Token(TokenMixin):
     scope: str
 
     def get_scope(self) -> str:
@@ -110,7 +110,7 @@ class LyingProvider:
         self.auth_time: float | None = time.time()
         self.keys = KeySet([RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"}, private=True)])
         self.signing: Any = self.keys
-        self.published: dict[str, Any] = self.keys.as_dict(private=False)
+        self.published: dict[str, Any] = {**self.keys.as_dict(private=False)}
         self.codes: dict[str, Code] = {}
         self.tokens: dict[str, Token] = {}
         self.asked: list[dict[str, str]] = []
@@ -173,7 +173,7 @@ class LyingProvider:
             return server.create_token_response()
 
         @self.app.get("/userinfo")
-        @protector("openid")  # type: ignore[untyped-decorator]
+        @protector("openid")
         def userinfo() -> Any:
             assert current_token
             return _without_none({**self.person, **self.userinfo})
@@ -198,7 +198,7 @@ class LyingProvider:
         return flask.redirect(flask.request.args["post_logout_redirect_uri"])
 
 
-class _OpenID(OpenIDCode):  # type: ignore[misc]
+class _OpenID(OpenIDCode):
     def __init__(self, provider: LyingProvider) -> None:
         super().__init__(require_nonce=True)
         self.provider = provider
@@ -231,7 +231,7 @@ class _OpenID(OpenIDCode):  # type: ignore[misc]
 
 
 def _grant_of(provider: LyingProvider) -> Any:
-    class CodeGrant(grants.AuthorizationCodeGrant):  # type: ignore[misc]
+    class CodeGrant(grants.AuthorizationCodeGrant):
         TOKEN_ENDPOINT_AUTH_METHODS = ("client_secret_basic", "client_secret_post")
 
         def save_authorization_code(self, code: str, request: Any) -> None:
@@ -258,7 +258,7 @@ def _grant_of(provider: LyingProvider) -> Any:
 
 
 def _validator_of(provider: LyingProvider) -> Any:
-    class Validator(BearerTokenValidator):  # type: ignore[misc]
+    class Validator(BearerTokenValidator):
         def authenticate_token(self, token_string: str) -> Token | None:
             return provider.tokens.get(token_string)
 
