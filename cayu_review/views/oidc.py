@@ -6,12 +6,14 @@ each redirect of theirs. A page in between leads on by itself, and by a link.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import structlog
 from django.conf import settings
 from django.contrib import auth
+from django.contrib.sessions.backends.base import UpdateError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -33,6 +35,9 @@ from ..sign_in import mark_sign_in, record_refusal, record_sign_in
 log = structlog.get_logger(__name__)
 
 STATES = "oidc_states"  # mozilla-django-oidc's: sign-ins begun in this browser, by their state
+# How long a sign-in lasts: what the provider no longer claims is noticed at the next one.
+SIGN_IN_LASTS = timedelta(hours=12)
+MAX_HINT = 8 * 1024  # of an ID token that travels in an address; a longer one is left out
 ID_TOKEN = "cayu_oidc_id_token"  # noqa: S105  where it is kept
 REFUSED = "The identity provider did not sign you in. Try again, or ask whoever runs it."
 ASTRAY = "This sign-in was begun in another browser, too long ago, or is over. Begin it again from here."
@@ -116,6 +121,9 @@ class Callback(OIDCAuthenticationCallbackView):
             answer: HttpResponse = super().get(request)
         except SignInRefused as refusal:
             return self._refuse(refusal)
+        except UpdateError:  # another tab was signed in at this moment, under a new session key
+            request.session.modified = False
+            return _astray(request)
         return answer
 
     def login_failure(self) -> HttpResponse:
@@ -128,7 +136,9 @@ class Callback(OIDCAuthenticationCallbackView):
             self._check_again(evidence.authenticated_at)
         auth.login(request, self.user)
         request.session.cycle_key()
-        request.session[ID_TOKEN] = evidence.id_token
+        request.session.set_expiry(timezone.now() + SIGN_IN_LASTS)
+        if len(evidence.id_token) <= MAX_HINT:
+            request.session[ID_TOKEN] = evidence.id_token
         mark_sign_in(request, evidence.authenticated_at)
         settle_tenant(request)
         if back:

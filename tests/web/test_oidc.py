@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session as WebSession
 from django.test import Client
+from django.utils import timezone
 
 from cayu_review.models import Identity
 from cayu_review.services.identity import admit_identity, name_of_account
@@ -234,6 +238,33 @@ def test_the_session_key_is_a_new_one_after_a_sign_in(visitor: Visitor) -> None:
     visitor.back(way)
     assert visitor.client.session.session_key != before
     assert Client(headers={"Cookie": f"sessionid={before}"}).get("/").status_code == 302
+
+
+def test_a_sign_in_lasts_half_a_day_whatever_is_done_meanwhile(visitor: Visitor, office: Office) -> None:
+    visitor.signs_in()
+    office_role(office, visitor.person, "viewer")
+    assert 11 * 3600 < visitor.client.session.get_expiry_age() <= 12 * 3600
+    session = visitor.client.session
+    session.set_expiry(timezone.now() + timedelta(seconds=1800))
+    session.save()
+    visitor.client.post("/accounts/tenant/", {"tenant": str(office.north.pk)})
+    assert visitor.client.session.get_expiry_age() <= 1800
+
+
+def test_a_tab_whose_session_got_a_new_key_meanwhile_is_told_so_and_keeps_the_cookie(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = visitor.at_provider(visitor.begin())
+    save = SessionStore.save
+
+    def gone(store: SessionStore, must_create: bool = False) -> None:
+        WebSession.objects.all().delete()
+        save(store, must_create)
+
+    monkeypatch.setattr(SessionStore, "save", gone)
+    answer = visitor.back(path)
+    assert (answer.status_code, "Begin it again" in text(answer)) == (400, True)
+    assert "sessionid" not in answer.cookies
 
 
 def test_sign_out_ends_it_here_and_there(provider: LyingProvider, visitor: Visitor) -> None:
