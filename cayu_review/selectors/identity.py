@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import DateTimeField, Value
 from django.db.models.functions import Now
 from django.db.models.lookups import LessThan
@@ -17,6 +18,11 @@ FRESH = timedelta(minutes=5)
 
 def find_identity(issuer: str, subject: str) -> Identity | None:
     return Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
+
+
+def identities_of(user: AbstractBaseUser) -> list[Identity]:
+    """Who this person is at identity providers, the oldest first."""
+    return list(Identity.objects.filter(user_id=user.pk).order_by("pk"))
 
 
 def wants_fresh_sign_in(tenant_id: UUID, authenticated_at: datetime | None) -> bool:

@@ -68,6 +68,20 @@ def test_a_subject_has_one_account_whatever_else_is_said_of_them(provider: Lying
     assert (made[1].is_staff, made[1].is_superuser) == (False, False)
 
 
+def test_an_administrator_reads_who_a_person_is_at_the_provider(
+    provider: LyingProvider, visitor: Visitor, office: Office
+) -> None:
+    boss = office.client(office.person("boss", office.north, "administrator"))
+    for verified in (True, False):
+        provider.person = {"sub": "s-1", "email": "ann@example.org", "email_verified": verified}
+        visitor.signs_in()
+        office_role(office, visitor.person, "viewer")
+        page = text(boss.get(f"/people/{visitor.person.pk}/"))
+        assert f"<code>{provider.issuer}</code> as <code>s-1</code>" in page
+        assert ("ann@example.org" in page) is verified
+        visitor.client.logout()
+
+
 def test_one_subject_at_two_issuers_is_two_people(db: None) -> None:
     people = [admit_identity(issuer, "s-1", {}) for issuer in ("https://a.example", "https://b.example")]
     people.append(admit_identity("https://a.example", "S-1", {}))
