@@ -16,6 +16,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session as WebSession
 from django.utils import timezone
 
@@ -120,8 +121,8 @@ def at_provider(page: Any, sub: str) -> None:
 
 def grow_old() -> None:
     """An hour passes for every sign-in that is under way."""
-    for row in WebSession.objects.all():
-        session = row.get_session_store_class()(row.session_key)
+    for key in WebSession.objects.values_list("session_key", flat=True):
+        session = SessionStore(key)
         if "cayu_authenticated_at" in session:
             session["cayu_authenticated_at"] = (timezone.now() - timedelta(hours=1)).isoformat()
             session.save()
