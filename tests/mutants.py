@@ -33,6 +33,48 @@ class Mutant:
 
 MUTANTS = (
     Mutant(
+        "sign-in: a token for several audiences needs no authorised party",
+        "cayu_review/oidc/token.py",
+        "if party != provider.client_id and (several or party is not None):",
+        "if party != provider.client_id and party is not None:",
+        ("tests/web/test_oidc_lies.py",),
+    ),
+    Mutant(
+        "sign-in: userinfo may be about somebody else",
+        "cayu_review/oidc/token.py",
+        'if not isinstance(answer, dict) or answer.get("sub") != claims["sub"]:',
+        "if not isinstance(answer, dict):",
+        ("tests/web/test_oidc_lies.py",),
+    ),
+    Mutant(
+        "sign-in: any nonce will do",
+        "cayu_review/oidc/token.py",
+        'if not isinstance(claims["nonce"], str) or not nonce or not constant_time_compare(claims["nonce"], nonce):',
+        'if not isinstance(claims["nonce"], str):',
+        ("tests/web/test_oidc_lies.py",),
+    ),
+    Mutant(
+        "sign-in: an account that is switched off stays in",
+        "cayu_review/oidc/backend.py",
+        "return ModelBackend.get_user(self, user_id)",
+        "return self.UserModel.objects.filter(pk=user_id).first()",
+        ("tests/web/test_oidc.py",),
+    ),
+    Mutant(
+        "sign-in: who comes back as somebody else decides",
+        "cayu_review/views/oidc.py",
+        'if self.kept["again"] != str(self.user.pk):',
+        'if not self.kept["again"]:',
+        ("tests/web/test_step_up.py",),
+    ),
+    Mutant(
+        "sign-in: an old one decides what can't be undone",
+        "cayu_review/selectors/identity.py",
+        "if authenticated_at is not None:",
+        "if authenticated_at is None:",
+        ("tests/web/test_step_up.py",),
+    ),
+    Mutant(
         "fence: a lost lease may still write",
         "cayu_runtime/core/transitions.py",
         "if fence is not None and (row.fence != fence or row.state not in states.LEASED):",

@@ -63,6 +63,8 @@ def given_endpoints() -> dict[str, str]:
     unknown = sorted(set(given) - set(ENDPOINTS))
     if unknown:
         raise ValueError(f"it names {', '.join(unknown)}; an endpoint is one of {', '.join(ENDPOINTS)}")
+    if not all(urlsplit(url).scheme in ("https", "http") for url in given.values()):
+        raise ValueError("one of its addresses is none")
     return given
 
 

@@ -47,6 +47,7 @@ def test_a_whole_one_is_let_through_and_so_is_none(settings: Any) -> None:
         ({"CAYU_OIDC_ENDPOINTS": "{"}, "CAYU_OIDC_ENDPOINTS cannot be used"),
         ({"CAYU_OIDC_ENDPOINTS": "[]"}, "no JSON object"),
         ({"CAYU_OIDC_ENDPOINTS": '{"jwks": 7}'}, "no JSON object"),
+        ({"CAYU_OIDC_ENDPOINTS": '{"jwks": "id.example/jwks"}'}, "one of its addresses is none"),
         ({"CAYU_OIDC_ENDPOINTS": '{"keys": "https://id.example"}'}, "it names keys"),
     ],
     ids=str,

@@ -14,8 +14,9 @@ from django.test import Client
 from django.utils import timezone
 
 from cayu_review.models import Identity
+from cayu_review.selectors.identity import find_identity
 from cayu_review.services.identity import admit_identity, name_of_account
-from cayu_review.services.membership import grant_role
+from cayu_review.services.membership import Limits, grant_role
 from cayu_runtime.errors import Conflict
 from cayu_runtime.models import AuditEntry, Decision
 from tests.lying_provider import LyingProvider
@@ -176,6 +177,34 @@ def test_roles_come_with_the_claims_and_go_with_them(
     assert visitor.client.get("/").context["member"].actor.roles == ("viewer",), "the older sign-in too"
     kinds = list(AuditEntry.objects.filter(tenant=office.south).values_list("type", flat=True))
     assert kinds[-2:] == ["role.granted", "role.revoked"]
+
+
+def test_a_role_by_hand_that_is_over_hides_no_claim(
+    settings: Any, provider: LyingProvider, visitor: Visitor, office: Office
+) -> None:
+    visitor.signs_in()
+    over = timezone.now() + timedelta(days=1)
+    grant_role(visitor.person, office.north, "viewer", limits=Limits(valid_until=over))
+    held = visitor.person.memberships
+    held.update(valid_from=over - timedelta(days=9), valid_until=over - timedelta(days=8))
+    settings.CAYU_OIDC_ROLES = json.dumps([{"claim": "sub", "value": "s-1", "tenant": "north", "role": "viewer"}])
+    Visitor(provider).signs_in()
+    row = held.get()
+    assert (row.origin, row.valid_until) == ("sign_in", None)
+
+
+def test_two_first_sign_ins_at_once_make_one_account(monkeypatch: pytest.MonkeyPatch, db: None) -> None:
+    first = admit_identity("https://a.example", "s-1", {})
+    asked: list[str] = []
+
+    def not_yet(issuer: str, subject: str) -> Identity | None:
+        """As the second one sees it: nobody at its first look."""
+        asked.append(subject)
+        return None if len(asked) == 1 else find_identity(issuer, subject)
+
+    monkeypatch.setattr("cayu_review.services.identity.find_identity", not_yet)
+    assert admit_identity("https://a.example", "s-1", {}) == first
+    assert (len(asked), User.objects.count()) == (2, 1)
 
 
 def test_a_sign_in_and_its_end_stand_on_the_chain(visitor: Visitor, office: Office) -> None:
