@@ -177,7 +177,7 @@ def may_ask_further(actor: Actor, session: Session) -> Answer:
 def may_decide(actor: Actor, approval: Approval) -> Answer:
     """What can't be undone needs a fresh sign-in, where the tenant asks for one: a page left open decides nothing."""
     answer = may_revoke(actor, approval)
-    if answer == Permit() and approval.effect_class == "external":
+    if isinstance(answer, Permit) and approval.effect_class == "external":
         if wants_fresh_sign_in(approval.tenant_id, actor.authenticated_at):
             return STEP_UP
     return answer
