@@ -19,11 +19,11 @@ def draft_of(request: HttpRequest) -> str:
     return request.POST.get("reason") or request.POST.get("text") or request.POST.get("answer") or ""
 
 
-def keep_draft(request: HttpRequest, address: str, text: str, arguments: str | None = None) -> None:
-    """At sign-in: the page at this address begins with these words, and with these arguments if they were changed."""
-    if text.strip() or arguments is not None:
-        changed = arguments[:MAX_DRAFT] if arguments is not None else None
-        request.session[DRAFT] = {"address": address, "text": text[:MAX_DRAFT], "arguments": changed}
+def keep_draft(request: HttpRequest, address: str, text: str, **fields: str) -> None:
+    """At sign-in: the page at this address begins with these words, and with these in other fields of its form."""
+    kept = {name: value[:MAX_DRAFT] for name, value in fields.items() if value.strip()}
+    if text.strip() or kept:
+        request.session[DRAFT] = {"address": address, "text": text[:MAX_DRAFT], "fields": kept}
 
 
 def kept_draft(request: HttpRequest) -> str:
@@ -32,10 +32,10 @@ def kept_draft(request: HttpRequest) -> str:
     return str(kept["text"]) if kept and kept["address"] == request.path else ""
 
 
-def kept_arguments(request: HttpRequest) -> str | None:
-    """The changed arguments that were kept for the page of this request, as they were typed."""
+def kept_fields(request: HttpRequest) -> dict[str, str]:
+    """What was kept of other fields for the page of this request, as it was typed, by name."""
     kept = request.session.get(DRAFT)
-    return kept.get("arguments") if kept and kept["address"] == request.path else None
+    return dict(kept.get("fields", {})) if kept and kept["address"] == request.path else {}
 
 
 def own_path(text: str) -> str:

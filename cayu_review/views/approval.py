@@ -22,7 +22,7 @@ from cayu_runtime.services.approval import Decided, Edited, decide_approval, pre
 from ..actors import Member
 from ..agreeing import Agreement, agreement_of
 from ..compare import changes, differing_fields, pairs
-from ..drafts import kept_arguments
+from ..drafts import kept_fields
 from ..exact import brief, editable_text, rows
 from ..wording import approval_words, effect_words
 from .pages import deed, draft_of, members_only, page
@@ -64,7 +64,9 @@ def _found(member: Member, approval_id: UUID) -> Approval:
 @require_safe
 @members_only
 def approval(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
-    return _show(request, member, _found(member, approval_id), draft=Draft("", kept_arguments(request)))
+    kept = kept_fields(request)
+    draft = Draft("", kept.get("arguments"), kept.get("condition", ""))
+    return _show(request, member, _found(member, approval_id), draft=draft)
 
 
 @deed("approval", _found)
@@ -169,7 +171,8 @@ def _unrecorded(
     """The page as it is by now, why nothing was recorded, and what the person wrote. Or the way to sign in again."""
     if problem.code == STEP_UP:
         back = reverse("approval", args=[found.pk])
-        return sign_in_again(request, member, back, draft.reason, draft.arguments)
+        written = {"arguments": draft.arguments or "", "condition": draft.condition}
+        return sign_in_again(request, member, back, draft.reason, written)
     status = next((code for kind, code in STATUS if isinstance(problem, kind)), 400)
     now = _found(member, found.pk)
     return _show(request, member, now, draft=draft, problem=problem, status=status, taking_back=taking_back)

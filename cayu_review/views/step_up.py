@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, authenticate
 from django.http import HttpRequest, HttpResponse
@@ -21,11 +23,13 @@ OIDC_BACKEND = "cayu_review.oidc.backend.OidcBackend"
 PASSWORD_AGAIN = "password again"  # noqa: S105  the way in
 
 
-def sign_in_again(request: HttpRequest, member: Member, back: str, reason: str, arguments: str | None) -> HttpResponse:
+def sign_in_again(
+    request: HttpRequest, member: Member, back: str, reason: str, written: Mapping[str, str]
+) -> HttpResponse:
     """Nothing was decided. What was written stands on the page `back` again, once the person has signed in anew: at the
     provider if they came from there, else by their password.
     """
-    keep_draft(request, back, reason, arguments)
+    keep_draft(request, back, reason, **written)
     if request.session.get(BACKEND_SESSION_KEY) == OIDC_BACKEND and OIDC_BACKEND in settings.AUTHENTICATION_BACKENDS:
         return lead_to_provider(request, back=back, again=True, status=403)
     return page(request, member, "review/again.html", {"next": back}, 403)

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from cayu_review.selectors.identity import FRESH
 from cayu_review.services.membership import grant_role
+from cayu_runtime import Agreement, Stage
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import NotPermitted
 from cayu_runtime.models import Approval, AuditEntry, Decision, Tenant
@@ -22,6 +23,7 @@ from cayu_runtime.services.approval import Item, decide_approval, decide_many, r
 from cayu_runtime.services.tenant import set_step_up
 from tests.lying_provider import LyingProvider
 from tests.web.office import Office
+from tests.web.test_agreement_page import ask
 from tests.web.visitor import Visitor
 
 LONG_AGO = 3600.0
@@ -85,6 +87,18 @@ def test_changed_arguments_come_back_too(strict: Office, visitor: Visitor) -> No
     page = visitor.client.get(address)
     assert page.context["arguments_text"] == changed
     assert page.context["draft"] == WORDS
+
+
+def test_a_condition_comes_back_too_and_never_gets_lost_on_the_way(strict: Office, visitor: Visitor) -> None:
+    approver_by_provider(strict, visitor)
+    approval = ask(strict, Agreement((Stage(1),), conditions=True))
+    sent = decide(visitor.client, strict, approval, condition="not before Monday")
+    assert sent.status_code == 403
+    visitor.provider.auth_time = time.time()
+    visitor.back(visitor.at_provider(sent.context["address"]))
+    page = text(visitor.client.get(f"/approvals/{approval.id}/"))
+    assert "not before Monday</textarea>" in page
+    assert f"{WORDS}</textarea>" in page
 
 
 @pytest.mark.parametrize("auth_time", [LONG_AGO, FRESH.total_seconds() + 30, None])
