@@ -7,7 +7,7 @@ cayu.E004  SQLite without serialised writes       cayu.W001  plain-http cookies 
 cayu.E005  a number out of its range              cayu.W002  the durability checks are off
 cayu.E006  CAYU_AUTHORITY cannot be loaded
 cayu.E007  CAYU_PROVIDERS cannot be loaded
-cayu.E008  CAYU_SECRETS cannot be loaded
+cayu.E008  CAYU_SECRETS cannot be loaded              E009, W003, W004: sign-in, in cayu_review/checks.py
 """
 
 from collections.abc import Callable, Iterator, Sequence

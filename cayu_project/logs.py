@@ -23,6 +23,9 @@ def leave_out_contents(logger: WrappedLogger, method: str, event: EventDict) -> 
     """Replace the value of every field that may hold arguments, results or credentials."""
     for name in NEVER_LOGGED.intersection(event):
         event[name] = LEFT_OUT
+    request = event.get("request")
+    if isinstance(request, str) and "/accounts/" in request:  # the way back from a provider carries a code
+        event["request"] = request.partition("?")[0]
     return event
 
 

@@ -148,7 +148,21 @@ TEMPLATES = [
 
 # --- People ---------------------------------------------------------------------------------------
 
-AUTHENTICATION_BACKENDS = ["cayu_review.sign_in.PasswordBackend"]
+# Sign-in by an OpenID provider, once its issuer is named; the checks cayu.E009 and E011 say what is missing.
+CAYU_OIDC_ISSUER = env.str("CAYU_OIDC_ISSUER", default="")
+CAYU_OIDC_CLIENT_ID = env.str("CAYU_OIDC_CLIENT_ID", default="")
+CAYU_OIDC_CLIENT_SECRET = env.str("CAYU_OIDC_CLIENT_SECRET", default="")
+CAYU_OIDC_SCOPES = env.str("CAYU_OIDC_SCOPES", default="openid profile email")
+CAYU_OIDC_ROLES = env.str("CAYU_OIDC_ROLES", default="")
+CAYU_OIDC_ENDPOINTS = env.str("CAYU_OIDC_ENDPOINTS", default="")
+CAYU_OIDC_NAME = env.str("CAYU_OIDC_NAME", default="")
+CAYU_PASSWORDS = env.bool("CAYU_PASSWORDS", default=True)
+OIDC_MAX_STATES = 10  # sign-ins begun and not ended in one browser; the oldest is forgotten
+
+AUTHENTICATION_BACKENDS = [
+    *(["cayu_review.sign_in.PasswordBackend"] if CAYU_PASSWORDS else []),
+    *(["cayu_review.oidc.backend.OidcBackend"] if CAYU_OIDC_ISSUER else []),
+]
 LOGIN_URL = "/accounts/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/accounts/login/"

@@ -15,6 +15,7 @@ from cayu_runtime.models import Tenant
 
 from .models import Membership
 from .selectors.membership import PERSON, memberships_of
+from .sign_in import authenticated_at
 
 ACTIVE_TENANT = "cayu_tenant"
 AT_THE_ADMIN = frozenset({"auditor", "administrator"})
@@ -58,7 +59,7 @@ def member_for(request: HttpRequest) -> Member | None:
     tenants = {str(held.tenant_id): held.tenant for held in memberships}
     chosen = str(request.session.get(ACTIVE_TENANT, ""))
     tenant = tenants.get(chosen) or memberships[0].tenant
-    return Member(_actor(user, tenant, memberships), tenant, tuple(tenants.values()))
+    return Member(_actor(request, user, tenant, memberships), tenant, tuple(tenants.values()))
 
 
 def actor_for(request: HttpRequest) -> Actor | None:
@@ -67,10 +68,10 @@ def actor_for(request: HttpRequest) -> Actor | None:
     if member is not None:
         return member.actor
     user = request.user
-    return _actor(user, None, []) if isinstance(user, AbstractBaseUser) else None
+    return _actor(request, user, None, []) if isinstance(user, AbstractBaseUser) else None
 
 
-def _actor(user: AbstractBaseUser, tenant: Tenant | None, memberships: list[Membership]) -> Actor:
+def _actor(request: HttpRequest, user: AbstractBaseUser, tenant: Tenant | None, memberships: list[Membership]) -> Actor:
     held = [held.role for held in memberships if tenant is not None and held.tenant_id == tenant.id]
     return Actor(
         subject=f"{PERSON}{user.pk}",
@@ -79,6 +80,7 @@ def _actor(user: AbstractBaseUser, tenant: Tenant | None, memberships: list[Memb
         source="web",
         roles=tuple(sorted(held)),
         is_superuser=bool(getattr(user, "is_superuser", False)),
+        authenticated_at=authenticated_at(request),
     )
 
 

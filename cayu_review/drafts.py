@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest
 from django.urls import Resolver404, resolve, reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 DRAFT = "cayu_draft"
 MAX_DRAFT = 32_000
@@ -18,16 +19,28 @@ def draft_of(request: HttpRequest) -> str:
     return request.POST.get("reason") or request.POST.get("text") or request.POST.get("answer") or ""
 
 
-def keep_draft(request: HttpRequest, address: str, text: str) -> None:
-    """At sign-in: the page at this address begins with these words."""
-    if text.strip():
-        request.session[DRAFT] = {"address": address, "text": text[:MAX_DRAFT]}
+def keep_draft(request: HttpRequest, address: str, text: str, **fields: str) -> None:
+    """At sign-in: the page at this address begins with these words, and with these in other fields of its form."""
+    kept = {name: value[:MAX_DRAFT] for name, value in fields.items() if value.strip()}
+    if text.strip() or kept:
+        request.session[DRAFT] = {"address": address, "text": text[:MAX_DRAFT], "fields": kept}
 
 
 def kept_draft(request: HttpRequest) -> str:
     """The words that were kept for the page of this request, if any."""
     kept = request.session.get(DRAFT)
     return str(kept["text"]) if kept and kept["address"] == request.path else ""
+
+
+def kept_fields(request: HttpRequest) -> dict[str, str]:
+    """What was kept of other fields for the page of this request, as it was typed, by name."""
+    kept = request.session.get(DRAFT)
+    return dict(kept.get("fields", {})) if kept and kept["address"] == request.path else {}
+
+
+def own_path(text: str) -> str:
+    """An address to go on to, if it is a path of this site; else empty."""
+    return text if text.startswith("/") and url_has_allowed_host_and_scheme(text, None) else ""
 
 
 def drop_draft(request: HttpRequest) -> None:

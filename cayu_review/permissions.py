@@ -17,6 +17,7 @@ from cayu_runtime.contracts import Actor, Permit, Refusal
 from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
 
 from .models import Membership
+from .selectors.identity import wants_fresh_sign_in
 from .selectors.membership import PERSON, held_in, is_of_tenant_alone, is_superuser
 from .selectors.token import TOKEN, scopes_of
 
@@ -24,6 +25,10 @@ Answer = Permit | Refusal
 
 OWN_REQUEST = Refusal("own_request", "You asked for this yourself, so somebody else must decide it.")
 OWN_CHANGE = Refusal("own_request", "You changed these arguments yourself, so somebody else must agree to them.")
+STEP_UP = Refusal(
+    "step_up_required",
+    "This tenant asks for a fresh sign-in before what cannot be undone is decided. Sign in again, then decide.",
+)
 NO_ROLE = Refusal(
     "not_permitted", "You have no role in this tenant. Ask an administrator for the role viewer or approver."
 )
@@ -174,6 +179,18 @@ def may_ask_further(actor: Actor, session: Session) -> Answer:
 
 
 def may_decide(actor: Actor, approval: Approval) -> Answer:
+    """What can't be undone needs a fresh sign-in, where the tenant asks for one: a page left open decides nothing."""
+    answer = may_revoke(actor, approval)
+    if isinstance(answer, Permit) and approval.effect_class == "external":
+        if wants_fresh_sign_in(approval.tenant_id, actor.authenticated_at):
+            return STEP_UP
+    return answer
+
+
+def may_revoke(actor: Actor, approval: Approval) -> Answer:
+    """To take an approval back, or to say that one looks at it: whoever may decide it, however long ago they signed in,
+    as nothing is sent by it.
+    """
     if actor.source == "api" or not actor.subject.startswith(PERSON):
         return ONLY_PEOPLE
     roles = _roles_in(actor, approval.tenant_id)
@@ -261,7 +278,8 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "continue_session": may_ask_further,
     "record_proposal": may_ask_further,
     "decide": may_decide,
-    "revoke": may_decide,
+    "revoke": may_revoke,
+    "claim": may_revoke,
     "reconcile": may_settle,
     "abandon_session": may_settle,
     "recover_session": may_settle,

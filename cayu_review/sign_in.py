@@ -16,6 +16,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.backends.db import SessionStore
@@ -29,12 +30,14 @@ from django.utils.crypto import salted_hmac
 from cayu_runtime.contracts import Actor
 from cayu_runtime.services.audit import record
 
+from .oidc.provider import is_configured, name_of_provider
 from .selectors.membership import PERSON, memberships_of
 
 WINDOW = timedelta(minutes=15)
 FAILURES_OF_ACCOUNT = 10
 FAILURES_OF_ADDRESS = 50
 NOBODY = "anonymous"
+AUTHENTICATED_AT = "cayu_authenticated_at"
 
 
 class PasswordBackend(ModelBackend):
@@ -120,6 +123,21 @@ def _failures(row: Session) -> int:
 def _store(row: Session, failures: int) -> None:
     row.session_data = SessionStore().encode({"failures": failures})
     row.save(update_fields=["session_data", "expire_date"])
+
+
+def ways_in() -> dict[str, Any]:
+    """What the sign-in form offers: the identity provider by name, if one is set up, and passwords unless off."""
+    return {"provider": name_of_provider() if is_configured() else "", "passwords": settings.CAYU_PASSWORDS}
+
+
+def mark_sign_in(request: HttpRequest, moment: datetime | None) -> None:
+    """When the person of this web session last proved who they are. None: nobody said."""
+    request.session[AUTHENTICATED_AT] = moment.isoformat() if moment is not None else None
+
+
+def authenticated_at(request: HttpRequest) -> datetime | None:
+    said = request.session.get(AUTHENTICATED_AT)
+    return datetime.fromisoformat(said) if said else None
 
 
 def record_sign_in(actor: Actor, how: str) -> None:

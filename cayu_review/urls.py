@@ -11,12 +11,14 @@ from .views import (
     bulk,
     dispatch,
     effect,
+    oidc,
     people,
     question,
     queue,
     session,
     session_deed,
     session_list,
+    step_up,
     token,
 )
 
@@ -55,6 +57,9 @@ urlpatterns = [
     path("dispatch/<uuid:pause_id>/resume/", dispatch.resume, name="resume_dispatch"),
     path("api/docs/", api_docs.api_docs, name="api-docs"),
     path("accounts/login/", account.SignIn.as_view(), name="login"),
+    path("accounts/again/", step_up.again, name="again"),
+    path("accounts/oidc/", oidc.begin, name="oidc"),
+    path("accounts/oidc/callback/", oidc.Callback.as_view(), name="oidc-callback"),
     path("accounts/logout/", account.SignOut.as_view(), name="logout"),
     path("accounts/tenant/", account.tenant, name="tenant"),
 ]

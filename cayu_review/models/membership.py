@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from django.conf import settings
 from django.db import models
@@ -62,6 +63,9 @@ class Membership(models.Model):
     @property
     def is_limited(self) -> bool:
         return bool(self.tools or self.targets)
+
+    def is_over(self, now: datetime) -> bool:
+        return self.valid_until is not None and self.valid_until <= now
 
     def covers(self, tool: str, target: str) -> bool:
         """Whether this role reaches a call of that tool at that target."""

@@ -28,7 +28,7 @@ def claim_approval(tenant: Tenant, actor: Actor, approval_id: UUID) -> Claim:
     found = Approval.objects.filter(tenant=tenant, pk=approval_id).annotate(at=Now()).first()
     if found is None:
         raise NotFound("There is no such approval.")
-    authority.require(actor, "decide", found)
+    authority.require(actor, "claim", found)
     if found.state != "pending":
         raise Conflict(f"This request is {found.state}; there is nothing to look at any more.")
     if found.expires_at <= found.at:
@@ -59,7 +59,7 @@ def release_claim(tenant: Tenant, actor: Actor, approval_id: UUID) -> bool:
     found = Approval.objects.filter(tenant=tenant, pk=approval_id).first()
     if found is None:
         raise NotFound("There is no such approval.")
-    authority.require(actor, "decide", found)
+    authority.require(actor, "claim", found)
     gone, _ = Claim.objects.filter(approval=found, holder=actor.subject).delete()
     return gone > 0
 

@@ -184,5 +184,5 @@ def apply_claims(user: AbstractBaseUser, wanted: Mapping[UUID, Mapping[str, Limi
                 if row.origin == "sign_in" and role not in roles:
                     _revoke(trail, user, role, actor)
             for role, limits in roles.items():
-                if role not in held or held[role].origin == "sign_in":
+                if role not in held or held[role].origin == "sign_in" or held[role].is_over(trail.now):
                     _grant(trail, user, role, limits, actor, change=True, origin="sign_in")

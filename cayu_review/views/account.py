@@ -15,7 +15,17 @@ from django.views.decorators.http import require_POST
 from ..actors import Member, actor_for, settle_tenant, switch_tenant
 from ..drafts import keep_draft
 from ..moments import until
-from ..sign_in import address_of, blocked_until, record_refusal, record_sign_in, record_sign_out
+from ..oidc.provider import is_configured
+from ..sign_in import (
+    address_of,
+    blocked_until,
+    mark_sign_in,
+    record_refusal,
+    record_sign_in,
+    record_sign_out,
+    ways_in,
+)
+from .oidc import ID_TOKEN, end_there
 from .pages import members_only
 
 PASSWORD = "password"  # noqa: S105  the way in
@@ -34,6 +44,7 @@ class SignIn(auth.LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response = super().form_valid(form)
+        mark_sign_in(self.request, timezone.now())
         settle_tenant(self.request)
         actor = actor_for(self.request)
         if actor is not None:
@@ -54,7 +65,7 @@ class SignIn(auth.LoginView):
         return response
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
-        return super().get_context_data(draft=self.request.POST.get("draft", ""), **context)
+        return super().get_context_data(draft=self.request.POST.get("draft", ""), ways=ways_in(), **context)
 
     def _keep_draft(self) -> None:
         address = urlsplit(self.get_redirect_url()).path
@@ -63,13 +74,15 @@ class SignIn(auth.LoginView):
 
 
 class SignOut(auth.LogoutView):
-    """Sign-out, by POST alone."""
+    """Sign-out, by POST alone; at the identity provider too, if the person came from there."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         actor = actor_for(request)
         if actor is not None:
             record_sign_out(actor)
-        return super().post(request, *args, **kwargs)
+        id_token = request.session.get(ID_TOKEN)
+        response = super().post(request, *args, **kwargs)
+        return (end_there(request, id_token) if id_token and is_configured() else None) or response
 
 
 @require_POST

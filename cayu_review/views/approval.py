@@ -22,11 +22,13 @@ from cayu_runtime.services.approval import Decided, Edited, decide_approval, pre
 from ..actors import Member
 from ..agreeing import Agreement, agreement_of
 from ..compare import changes, differing_fields, pairs
+from ..drafts import kept_fields
 from ..exact import brief, editable_text, rows
 from ..selectors.claim import claim_on, looked_at_by_others
 from ..services.claim import MINUTES, claim_approval, release_claim
 from ..wording import approval_words, effect_words
 from .pages import deed, draft_of, members_only, page
+from .step_up import STEP_UP, sign_in_again
 
 SAID = {
     "approve": "Approved. Not dispatched yet.",
@@ -64,7 +66,9 @@ def _found(member: Member, approval_id: UUID) -> Approval:
 @require_safe
 @members_only
 def approval(request: HttpRequest, member: Member, approval_id: UUID) -> HttpResponse:
-    return _show(request, member, _found(member, approval_id))
+    kept = kept_fields(request)
+    draft = Draft("", kept.get("arguments"), kept.get("condition", ""))
+    return _show(request, member, _found(member, approval_id), draft=draft)
 
 
 @deed("approval", _found)
@@ -191,7 +195,11 @@ def _unrecorded(
     taking_back: bool = False,
     undone: str = "Your decision was not recorded",
 ) -> HttpResponse:
-    """The page as it is by now, why nothing was recorded, and what the person wrote."""
+    """The page as it is by now, why nothing was recorded, and what the person wrote. Or the way to sign in again."""
+    if problem.code == STEP_UP:
+        back = reverse("approval", args=[found.pk])
+        written = {"arguments": draft.arguments or "", "condition": draft.condition}
+        return sign_in_again(request, member, back, draft.reason, written)
     status = next((code for kind, code in STATUS if isinstance(problem, kind)), 400)
     now = _found(member, found.pk)
     undone = "Nothing was taken back" if taking_back else undone
@@ -217,7 +225,9 @@ def _show(
     now = timezone.now()
     call = found.call
     decidable = found.state == "pending" and found.expires_at > now
-    refusal = _refusal(member, "decide", found)
+    refused = _refused(member, "decide", found)
+    asks_again = refused is not None and refused.code == STEP_UP
+    refusal = refused.message if refused is not None and not asks_again else ""
     beside, equals = _beside_proposal(found), _equals(found)
     stopped = beside["blocked"] and f"{beside['blocked']} Deny it, and let the agent propose anew."
     agreement = agreement_of(found) if decidable else None
@@ -233,6 +243,7 @@ def _show(
         "stopped": stopped,
         "decidable": decidable,
         "refusal": refusal,
+        "asks_again": asks_again,
         "confirms": found.effect_class == "external",
         "confirming": confirming and open_to_person,
         "editable": found.editable and call.proposal is None and open_to_person,
@@ -264,7 +275,8 @@ def _show(
     if call.proposed_arguments is not None:
         context["versions"] = pairs(call.proposed_arguments, call.arguments)
     if found.state == "approved":
-        context["revoke_refusal"] = _refusal(member, "revoke", found)
+        unable = _refused(member, "revoke", found)
+        context["revoke_refusal"] = unable.message if unable is not None else ""
     if found.state == "revoked":
         context["revocation"] = revocation_of(found)
     return page(request, member, "review/approval.html", context, status)
@@ -299,13 +311,13 @@ def _equals(found: Approval) -> dict[str, Any]:
     return {"held": held, "given_up": given_up, "settled": settled, "outcome": settled and effect_words(settled)}
 
 
-def _refusal(member: Member, action: str, found: Approval) -> str:
-    """Why this person may not do it; empty if they may."""
+def _refused(member: Member, action: str, found: Approval) -> NotPermitted | None:
+    """Why this person may not do it; None if they may."""
     try:
         authority.require(member.actor, action, found)
     except NotPermitted as refusal:
-        return refusal.message
-    return ""
+        return refusal
+    return None
 
 
 def _agreed_already(member: Member, agreement: Agreement | None) -> str:

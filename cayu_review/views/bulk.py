@@ -26,6 +26,7 @@ ANSWERS = {
     "digest_mismatch": Words("Changed", "bad"),
     "own_request": Words("Your own request", "bad"),
     "not_permitted": Words("Not permitted", "bad"),
+    "step_up_required": Words("Needs a fresh sign-in", "bad"),
     "not_together": Words("To be decided for itself", "bad"),
     "not_found": Words("Not found", "bad"),
 }

@@ -14,6 +14,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.cache import never_cache
@@ -23,7 +24,8 @@ from cayu_runtime import authority
 from cayu_runtime.errors import NotFound, NotPermitted
 
 from ..actors import Member, member_for
-from ..drafts import draft_of, drop_draft, kept_draft, page_of_form
+from ..drafts import draft_of, drop_draft, kept_draft, own_path, page_of_form
+from ..sign_in import ways_in
 
 P = ParamSpec("P")
 Key = TypeVar("Key", UUID, str)
@@ -53,7 +55,7 @@ def members_only(view: Callable[Concatenate[HttpRequest, Member, P], HttpRespons
         if not request.user.is_authenticated:
             if request.method in READING:
                 return redirect_to_login(request.get_full_path())
-            signed_out = {**_kept(request), "next": page_of_form(request)}
+            signed_out = {**_kept(request), "next": page_of_form(request), "ways": ways_in()}
             return render(request, "review/signed_out.html", signed_out, status=403)
         member = member_for(request)
         if member is None:
@@ -114,11 +116,20 @@ def unmoved(request: HttpRequest, mark: str) -> HttpResponse | None:
 
 def _kept(request: HttpRequest) -> dict[str, str]:
     """All that a person was sending, for a page that recorded nothing of it."""
-    return {"draft": draft_of(request), "draft_arguments": request.POST.get("arguments", "")}
+    return {
+        "draft": draft_of(request) or request.POST.get("draft", ""),
+        "draft_arguments": request.POST.get("arguments", ""),
+    }
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form whose token does not fit: nothing is recorded, and what the person wrote is given back."""
+    """A form whose token does not fit: nothing is recorded, and what the person wrote is given back.
+
+    A sign-in form that is older than the sign-in in another tab leads on to where it would have led.
+    """
+    if request.user.is_authenticated and request.path in (reverse("login"), reverse("oidc")):
+        if not request.POST.get("draft"):
+            return redirect(own_path(request.POST.get("next", "")) or "queue")
     return render(request, "403_csrf.html", _kept(request), status=403)
 
 

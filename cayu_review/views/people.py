@@ -16,6 +16,7 @@ from cayu_runtime.errors import InvalidRequest, NotFound
 
 from ..actors import Member
 from ..models.membership import LIMITED, MAX_TIER, ROLES
+from ..selectors.identity import identities_of
 from ..selectors.membership import PAGE, find_person, granted_to, people_in, person_of
 from ..services.membership import Limits, grant_role, revoke_role
 from .pages import READING, members_only, page
@@ -74,6 +75,7 @@ def _person(
     context = {
         "person": user,
         "held": granted_to(user, member.tenant),
+        "identities": identities_of(user),
         "problem": problem,
         "given": given or {"role": "viewer", "tier": "1"},
         **_choices(),

@@ -259,8 +259,8 @@ class ApprovalDecide(ApiView):
     @documented(
         "decide_approval", "Approve or deny exactly what was seen",
         {200: Decided},
-        "own_request", "not_found", "already_decided", "stale_version", "digest_mismatch", "approval_expired",
-        "proposal_conflict", "stale_tool", "held", "conflict", "lost_race",
+        "own_request", "step_up_required", "not_found", "already_decided", "stale_version", "digest_mismatch",
+        "approval_expired", "proposal_conflict", "stale_tool", "held", "conflict", "lost_race",
         takes=Decide,
     )  # fmt: skip
     def post(self, request: Request, approval_id: UUID) -> Response:

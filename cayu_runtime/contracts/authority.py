@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 
@@ -13,6 +14,7 @@ class Actor:
     `subject` is stable (`user:12`, `token:…`, `system:sweep`), `name` is for reading, `tenant` is the tenant's id,
     `source` the door (`web`, `api`, `shell`, `system`), `roles` those held at this moment. A token acts for a person:
     `on_behalf_of` is their subject, `on_behalf_of_name` their name, and what the token asks for, they asked.
+    `authenticated_at` is when a person last proved who they are; None if nobody knows.
     """
 
     subject: str
@@ -23,6 +25,7 @@ class Actor:
     is_superuser: bool = False
     on_behalf_of: str = ""
     on_behalf_of_name: str = ""
+    authenticated_at: datetime | None = None
 
     @property
     def asks_for(self) -> str:
@@ -54,9 +57,9 @@ class Authority(Protocol):
     """Named by `CAYU_AUTHORITY`. With none set everything is refused.
 
     Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session`, `continue_session`,
-    `resume_session`, `record_proposal`, `recover_session` and `abandon_session` (the session), `decide` and `revoke`
-    (the approval), `answer` (the question), `reconcile` (the effect), `pause_dispatch` and `quarantine` (the tenant, or
-    None for the whole deployment), `audit`, `limit_tenant`, `grant_role`, `revoke_role`, `create_token`, `revoke_token`
+    `resume_session`, `record_proposal`, `recover_session` and `abandon_session` (the session), `decide`, `revoke` and
+    `claim` (the approval), `answer` (the question), `reconcile` (the effect), `pause_dispatch` and
+    `quarantine` (the tenant, or None for the whole deployment), `audit`, `limit_tenant`, `grant_role`, `revoke_role`, `create_token`, `revoke_token`
     (the tenant), `manage_people` (the tenant, or None for nobody's in particular), `manage_account` (the account).
     """
 

@@ -30,6 +30,7 @@ CODES = {
     "not_authenticated": Code(401, "No valid token and no sign-in"),
     "not_permitted": Code(403, "The authority refused"),
     "own_request": Code(403, "Who asked for it can't decide it"),
+    "step_up_required": Code(403, "The tenant asks for a fresh sign-in before this"),
     "csrf_failed": Code(403, "The CSRF token is missing or does not fit"),
     "not_found": Code(404, "There is no such thing in this tenant"),
     "method_not_allowed": Code(405, "This address does not take this method"),

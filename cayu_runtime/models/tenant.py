@@ -12,12 +12,14 @@ class Tenant(models.Model):
 
     `max_…` limit what it may have at once, null: no limit. Sessions that have not ended; requests of one agent that
     wait for people; model steps of one session in a row (docs/limits.md).
+    `step_up`: to decide about an EXTERNAL effect takes a fresh sign-in.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField()
+    step_up = models.BooleanField(default=False)
     audit_seq = models.BigIntegerField(default=0)
     audit_hash = DigestField(max_length=32, default=bytes(32))
     max_running_sessions = models.IntegerField(null=True)

@@ -39,6 +39,10 @@ def _prepare_environment(folder: Path) -> None:
     os.environ.update(
         DATABASE_URL=f"sqlite:///{folder}/screenshots.sqlite3",
         CAYU_INSECURE_COOKIES="1",
+        CAYU_OIDC_ISSUER="http://127.0.0.1:9",  # where nobody answers
+        CAYU_OIDC_CLIENT_ID="cayu",
+        CAYU_OIDC_CLIENT_SECRET="known to both",
+        CAYU_OIDC_NAME="Example ID",
         CAYU_TEST_DURABILITY_OFF="1",
         DJANGO_SETTINGS_MODULE="cayu_project.settings",
         DJANGO_ALLOW_ASYNC_UNSAFE="true",  # Playwright's loop runs in this thread; nothing is shared

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cayu_runtime.services.tenant import set_step_up
+
 from .addresses import States
 
 Act = Callable[[Any, States], None]
@@ -32,6 +34,7 @@ NO_PICTURE = {
     "take_role": "takes a form",
     "end_token": "takes a form",
     "resume_dispatch": "takes a form",
+    "oidc-callback": "leads on, or refuses as oidc does",
     "tenant": "takes a form",
     "attachment": "a file to save",
     "api-*": "read by machines; api-docs, which people read, has a picture",
@@ -96,10 +99,27 @@ def sign_in(name: str, password: str = "wrong") -> Act:
     def act(page: Any, states: States) -> None:
         page.get_by_label("Name").fill(name)
         page.get_by_label("Password").fill(password)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="Sign in", exact=True).click()
         page.get_by_role("alert").wait_for()
 
     return act
+
+
+def by_provider(page: Any, states: States) -> None:
+    """The provider of these pictures does not answer."""
+    page.get_by_role("button", name="Sign in with Example ID").click()
+    page.get_by_role("heading", name="You are not signed in").wait_for()
+
+
+def sign_in_again(page: Any, states: States) -> None:
+    """As if the tenant asked for a fresh sign-in."""
+    set_step_up(states.office.north, True)
+    try:
+        ask(page, states)
+        page.get_by_role("button", name="Yes,").click()
+        page.get_by_role("heading", name="Sign in again to decide").wait_for()
+    finally:
+        set_step_up(states.office.north, False)
 
 
 def signed_out(page: Any, states: States) -> None:
@@ -271,6 +291,8 @@ SHOTS = [
             ("password", "password_change", "/admin/password_change/"),
         )
     ),
+    Shot("login-provider-refused", "oidc", "/accounts/login/", "", refused=403, act=by_provider),
+    Shot("approval-sign-in-again", "again", "approval near its end", refused=403, act=sign_in_again),
     Shot("error-signed-out", "start", "/start/", refused=403, act=signed_out),
     Shot("error-form-too-old", "start", "/start/", refused=403, act=too_old),
     Shot("error-not-permitted", "session", "session waits", "frank", refused=403, act=not_permitted),

@@ -60,3 +60,10 @@ def test_a_traceback_shows_no_local_values(written: StringIO) -> None:
     line = json.loads(written.getvalue())
     assert "RuntimeError: 12" in line["exception"]
     assert "canary-value" not in line["exception"]
+
+
+def test_the_way_back_from_an_identity_provider_is_logged_without_its_code(written: StringIO) -> None:
+    for request in ("GET /accounts/oidc/callback/?code=canary&state=s", "GET /sessions/?state=open"):
+        structlog.get_logger("test_logs").info("request_started", request=request)
+    lines = [json.loads(line)["request"] for line in written.getvalue().splitlines()]
+    assert lines == ["GET /accounts/oidc/callback/", "GET /sessions/?state=open"]
