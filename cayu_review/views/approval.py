@@ -251,6 +251,7 @@ def _show(
         "taking_back": taking_back,
         "undone": undone,
         "claim": claim_on(found),
+        "claimable": not refusal and not _agreed_already(member, agreement),
         "claim_minutes": MINUTES,
         "problem": problem.message if isinstance(problem, InvalidRequest | NotPermitted) else "",
         "conflict": problem if isinstance(problem, Conflict) else None,
