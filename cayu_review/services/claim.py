@@ -23,8 +23,8 @@ def claim_approval(tenant: Tenant, actor: Actor, approval_id: UUID) -> Claim:
     """Say that this person is looking at a waiting approval: for MINUTES by the database's clock, never longer than it
     waits. Sent again, the time begins anew. It grants nothing, and moves no deadline.
 
-    Whoever may decide it, and has not agreed already, may claim it. Of two at one moment one has it. NotFound; NotPermitted by the authority;
-    Claimed, which names who has it; ApprovalExpired, or Conflict when it waits no more.
+    Whoever may decide it, and has not agreed already, may claim it. Of two at one moment one has it. NotFound;
+    NotPermitted by the authority; Claimed, which names who has it; ApprovalExpired, or Conflict when it waits no more.
     """
     found = Approval.objects.filter(tenant=tenant, pk=approval_id).annotate(at=Now()).first()
     if found is None:
