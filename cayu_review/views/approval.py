@@ -247,16 +247,13 @@ def _show(
         "confirms": found.effect_class == "external",
         "confirming": confirming and open_to_person,
         "editable": found.editable and call.proposal is None and open_to_person,
-        "changed": draft.arguments is not None,
+        **_written(draft),
         "taking_back": taking_back,
         "undone": undone,
         "claim": claim_on(found),
-        "claim_minutes": MINUTES,
+        "claimable": MINUTES if not refusal and not _agreed_already(member, agreement) else 0,
         "problem": problem.message if isinstance(problem, InvalidRequest | NotPermitted) else "",
         "conflict": problem if isinstance(problem, Conflict) else None,
-        "draft": draft.reason,
-        "draft_arguments": draft.arguments,
-        "draft_condition": draft.condition,
         "agreement": agreement,
         "changes_only": found.four_eyes,
         "words": approval_words(found, now),
@@ -280,6 +277,15 @@ def _show(
     if found.state == "revoked":
         context["revocation"] = revocation_of(found)
     return page(request, member, "review/approval.html", context, status)
+
+
+def _written(draft: Draft) -> dict[str, Any]:
+    return {
+        "draft": draft.reason,
+        "draft_arguments": draft.arguments,
+        "draft_condition": draft.condition,
+        "changed": draft.arguments is not None,
+    }
 
 
 def _beside_proposal(found: Approval) -> dict[str, Any]:

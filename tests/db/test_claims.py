@@ -115,6 +115,8 @@ def test_the_holders_own_decision_ends_it_though_others_have_yet_to_decide(offic
     made = claim(office, office.alice, asked)
     rows.decision(approval=asked, tenant=office.north, actor=made.holder, decided_at=made.since + timedelta(seconds=1))
     assert (claim_on(asked), looked_at_by_others(office.north, "user:0")) == (None, [])
+    with pytest.raises(Conflict, match="You have agreed to this already"):
+        claim(office, office.alice, asked)
     assert claim(office, office.erin, asked).holder_name == "erin"
 
 

@@ -156,6 +156,14 @@ def revoke_api(s: Scene) -> bool:
     return permitted(s.api(f"approvals/{approval.pk}/revoke/", {**seen(approval), "reason": "no"}))
 
 
+def claim_page(s: Scene) -> bool:
+    return permitted(s.post(f"/approvals/{s.approval().pk}/claim/"))
+
+
+def claim_api(s: Scene) -> bool:
+    return permitted(s.api(f"approvals/{s.approval().pk}/claim/", {}))
+
+
 def answer_page(s: Scene) -> bool:
     question = s.question()
     form = {"answer": "10", "digest": question.digest.hex()}
@@ -260,6 +268,8 @@ MATRIX: list[tuple[Callable[[Scene], bool], str]] = [
     (decide_bulk, "a"),
     (revoke_page, "a"),
     (revoke_api, "a"),
+    (claim_page, "a"),
+    (claim_api, "a"),
     (answer_page, "oa"),
     (answer_api, "oa"),
     (look_up_page, "ar"),
