@@ -21,6 +21,7 @@ from cayu_runtime.services.session import abandon_session, continue_session, res
 from cayu_runtime.services.tenant import LIMITS, MAX_LIMIT, limit_tenant
 from tests import rows
 from tests.machine import Counter, Gate, Machine, agent_of
+from tests.reviewing import Operator, act, actions, proposal, propose
 
 ASK = Gate(move_money="require_approval")
 
@@ -157,6 +158,25 @@ def test_a_request_beyond_the_limit_is_blocked_and_the_model_is_told(machine: Ma
         machine.decide(approval, "approve")
     assert machine.run(session).state == "completed"
     assert machine.last_text(session).count("blocked") == 2
+
+
+@pytest.mark.django_db(transaction=True)  # the recording tool writes from its own thread
+def test_a_reviewed_action_without_room_keeps_its_proposal_and_is_asked_again(machine: Machine) -> None:
+    limit(machine, max_pending_approvals=1)
+    operator = Operator([propose()], [act()])
+    elsewhere = rows.session("interrupted", tenant=machine.tenant, interruption="approval_required")
+    other = rows.approval(call=rows.call("awaiting_approval", session=elsewhere), agent=operator.agent.name)
+    session = machine.start(operator.agent)
+    (blocked,) = actions(machine, session)
+    assert (blocked.state, blocked.reason, session.state) == ("blocked", "limit_reached", "completed")
+    assert proposal().state == "open"
+    Approval.objects.filter(pk=other.pk).update(agent="another")
+    operator.rounds = ([act()],)
+    continue_session(machine.tenant, machine.alice, session.session_id, text="try it again")
+    machine.run(session)
+    machine.decide(machine.approvals(session)[0], "approve")
+    machine.run(session)
+    assert (session.state, operator.apply.count, proposal().state) == ("completed", 1, "used")
 
 
 def test_a_session_whose_every_request_is_blocked_goes_on_by_itself(machine: Machine) -> None:

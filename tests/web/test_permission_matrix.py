@@ -146,6 +146,27 @@ def decide_bulk(s: Scene) -> bool:
     return approval.state == "approved"
 
 
+def claim_page(s: Scene) -> bool:
+    return permitted(s.post(f"/approvals/{s.approval().pk}/claim/"))
+
+
+def claim_api(s: Scene) -> bool:
+    return permitted(s.api(f"approvals/{s.approval().pk}/claim/", {}))
+
+
+def release_page(s: Scene) -> bool:
+    return permitted(s.post(f"/approvals/{s.approval().pk}/release/"))
+
+
+def release_api(s: Scene) -> bool:
+    answer = s.api(f"approvals/{s.approval().pk}/release/", {})
+    return answer.status_code == 204 or permitted(answer)
+
+
+def limit_command(s: Scene) -> bool:
+    return s.command("tenant", "limits", "north", "--steps", "9", "--as", s.user.username, "--reason", "why")
+
+
 def revoke_page(s: Scene) -> bool:
     approval = s.approved()
     return permitted(s.post(f"/approvals/{approval.pk}/revoke/", {**seen(approval), "reason": "no"}))
@@ -266,6 +287,10 @@ MATRIX: list[tuple[Callable[[Scene], bool], str]] = [
     (decide_page, "a"),
     (decide_api, "a"),
     (decide_bulk, "a"),
+    (claim_page, "a"),
+    (claim_api, "a"),
+    (release_page, "a"),
+    (release_api, "a"),
     (revoke_page, "a"),
     (revoke_api, "a"),
     (claim_page, "a"),
@@ -288,6 +313,7 @@ MATRIX: list[tuple[Callable[[Scene], bool], str]] = [
     (people_page, "m"),
     (token_page, "m"),
     (pause_page, "m"),
+    (limit_command, "ovarumsn"),  # who operates the deployment names somebody; their role is not asked
 ]
 PAGES = ("_page", "_admin", "_bulk", "_command")
 
