@@ -30,6 +30,7 @@ from cayu_runtime.models import (
     DispatchPause,
     EffectRecord,
     Event,
+    Grant,
     IdempotencyKey,
     Message,
     Proposal,
@@ -335,6 +336,17 @@ def pause(*, save: bool = True, **values: Any) -> DispatchPause:
     return _built(DispatchPause, save, {**defaults, **values})
 
 
+def grant(*, save: bool = True, **values: Any) -> Grant:
+    if "tenant" not in values:
+        values["tenant"] = tenant()
+    defaults = {
+        "tool": "refund", "tool_version": "1", "rules": {"amount": {"min": "0", "max": "50.00"}},
+        "reason": "Small refunds, all of this week.", "made_by": "user:bob", "made_by_name": "bob", "made_at": NOW,
+        "expires_at": LATER, "max_uses": 10,
+    }  # fmt: skip
+    return _built(Grant, save, {**defaults, **values})
+
+
 def quarantine(*, save: bool = True, **values: Any) -> Quarantine:
     if "tenant" not in values:
         values["tenant"] = tenant()
@@ -393,6 +405,7 @@ MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Message: message,
     IdempotencyKey: idempotency_key,
     DispatchPause: pause,
+    Grant: grant,
     Quarantine: quarantine,
     Worker: worker,
 }
