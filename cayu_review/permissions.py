@@ -93,7 +93,7 @@ TARGETS_LIMITED = Refusal(
     "Your role here is limited to other tools or to some targets, and a grant is about every target of its tool. "
     "Leave it to somebody who may.",
 )
-NOT_REVOKER = Refusal("not_permitted", "A grant is taken back by an approver or an administrator of this tenant.")
+NOT_REVOKER = Refusal("not_permitted", "Taking a grant back needs the role approver or administrator in this tenant.")
 ONLY_SHELL = Refusal("not_permitted", "A quarantine belongs to an operator: manage.py recovery quarantine.")
 
 
