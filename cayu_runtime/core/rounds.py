@@ -185,9 +185,8 @@ def _judge_repeats(change: Change, judged: Sequence[tuple[ToolCall, JudgedCall]]
         elif uncertain is not None and _is_external(call):
             call.held_by_id = uncertain.effect
             call.state, call.decision = "awaiting_approval", PolicyDecision.REQUIRE_APPROVAL.value
-    if not found.grants:
-        return {}
-    return grants.use(change, [(call, verdict) for call, verdict in asking if grants.may_pass(call, verdict)])
+    still = [(call, verdict) for call, verdict in asking if grants.may_pass(call, verdict)]
+    return grants.use(change, still) if found.grants and still else {}
 
 
 def _is_external(call: ToolCall) -> bool:
