@@ -253,7 +253,10 @@ def may_answer(actor: Actor, question: Question) -> Answer:
 
 
 def may_make_grant(actor: Actor, grant: Grant) -> Answer:
-    """To let calls pass in advance: an approver who may decide every call of that tool. Four eyes come at its use."""
+    """To let calls pass in advance: an approver who may decide every call of that tool. Four eyes come at its use.
+
+    Where the tenant asks for a fresh sign-in before what can't be undone, it asks here too, except at a shell.
+    """
     if actor.source == "api" or not actor.subject.startswith(PERSON):
         return ONLY_PEOPLE
     roles = _roles_in(actor, grant.tenant_id)
@@ -262,7 +265,10 @@ def may_make_grant(actor: Actor, grant: Grant) -> Answer:
     held = roles.get("approver")
     if held is None:
         return NOT_GRANTER
-    return Permit() if held.covers(grant.tool, "") else TARGETS_LIMITED
+    if not held.covers(grant.tool, ""):
+        return TARGETS_LIMITED
+    stale = actor.source != "shell" and wants_fresh_sign_in(grant.tenant_id, actor.authenticated_at)
+    return STEP_UP if stale else Permit()
 
 
 def may_revoke_grant(actor: Actor, grant: Grant) -> Answer:

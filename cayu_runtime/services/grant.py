@@ -10,10 +10,13 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from .. import authority, registry
 from ..contracts import Actor, Agent, Tool
-from ..core import canonical, ids, results, secrets
+from ..core import canonical, clock, ids, results, secrets
 from ..core.grant_rules import EACH, check_rules
+from ..core.writers import turn
 from ..errors import Conflict, InvalidRequest
 from ..models import Grant, Tenant
 from ..policies.schema import cannot_hold
@@ -84,12 +87,15 @@ def revoke_grant(tenant: Tenant, actor: Actor, grant_id: UUID, *, reason: str) -
     said = results.clean_text(reason, 500)
     if not said:
         raise InvalidRequest("Say why the grant is taken back: it stays on record.")
-    with audited(tenant.pk) as trail:
+    with turn(), transaction.atomic():
+        # The grant before the tenant: a session whose call passes may take both, in this order.
         taken = Grant.objects.filter(pk=grant.pk, revoked_at=None).update(
-            revoked_at=trail.now, revoked_by=actor.subject, revoked_by_name=actor.name, revoke_reason=said
+            revoked_at=clock.now(), revoked_by=actor.subject, revoked_by_name=actor.name, revoke_reason=said
         )
         if taken:
-            trail.record("grant.revoked", actor, grant=str(grant.pk), tool=grant.tool, agent=grant.agent, reason=said)
+            named = {"grant": str(grant.pk), "tool": grant.tool, "agent": grant.agent}
+            with audited(tenant.pk) as trail:
+                trail.record("grant.revoked", actor, **named, reason=said)
     grant.refresh_from_db()
     if not taken:
         raise Conflict(f"This grant was taken back already, by {grant.revoked_by_name}.")

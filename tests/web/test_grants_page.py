@@ -119,6 +119,13 @@ def test_what_makes_no_sense_comes_back_with_a_sentence_and_what_was_written(
     assert not Grant.objects.exists()
 
 
+def test_where_the_tenant_wants_a_fresh_sign_in_an_old_one_makes_none(office: Office) -> None:
+    office.north.step_up = True
+    office.north.save()
+    assert office.client(office.erin).post("/grants/", form()).status_code == 403
+    assert not Grant.objects.exists()
+
+
 def test_a_form_without_its_token_makes_nothing(office: Office) -> None:
     assert office.client(office.erin, enforce_csrf_checks=True).post("/grants/", form()).status_code == 403
     assert not Grant.objects.exists()
