@@ -19,6 +19,7 @@ from .sign_in import authenticated_at
 
 ACTIVE_TENANT = "cayu_tenant"
 AT_THE_ADMIN = frozenset({"auditor", "administrator"})
+GRANTING = frozenset({"approver", "administrator"})
 STARTING = frozenset({"viewer", "approver"})
 
 
@@ -39,6 +40,11 @@ class Member:
     def administers(self) -> bool:
         """Whether the menu leads to the tenant's people, tokens and kill switch."""
         return "administrator" in self.actor.roles
+
+    @property
+    def grants(self) -> bool:
+        """Whether the menu leads to the standing grants: those who make them or take them back."""
+        return not GRANTING.isdisjoint(self.actor.roles)
 
     @property
     def starts_sessions(self) -> bool:

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser
 
 from cayu_runtime.contracts import Actor, Permit, Refusal
-from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
+from cayu_runtime.models import Approval, EffectRecord, Grant, Question, Session, Tenant
 
 from .models import Membership
 from .selectors.identity import wants_fresh_sign_in
@@ -84,6 +84,16 @@ NOT_LIMITER = Refusal(
     "not_permitted",
     "Limits are set by an administrator of this tenant, or by an operator: manage.py tenant limits.",
 )
+NOT_GRANTER = Refusal(
+    "not_permitted",
+    "A standing grant needs the role approver, which you don't have here. Ask an administrator.",
+)
+TARGETS_LIMITED = Refusal(
+    "not_permitted",
+    "Your role here is limited to other tools or to some targets, and a grant is about every target of its tool. "
+    "Leave it to somebody who may.",
+)
+NOT_REVOKER = Refusal("not_permitted", "Taking a grant back needs the role approver or administrator in this tenant.")
 ONLY_SHELL = Refusal("not_permitted", "A quarantine belongs to an operator: manage.py recovery quarantine.")
 
 
@@ -242,6 +252,35 @@ def may_answer(actor: Actor, question: Question) -> Answer:
     return Permit() if "approver" in roles or question.requester == actor.subject else NOT_ASKED
 
 
+def may_make_grant(actor: Actor, grant: Grant) -> Answer:
+    """To let calls pass in advance: an approver who may decide every call of that tool. Four eyes come at its use.
+
+    Where the tenant asks for a fresh sign-in before what can't be undone, it asks here too, except at a shell.
+    """
+    if actor.source == "api" or not actor.subject.startswith(PERSON):
+        return ONLY_PEOPLE
+    roles = _roles_in(actor, grant.tenant_id)
+    if not roles:
+        return NO_ROLE
+    held = roles.get("approver")
+    if held is None:
+        return NOT_GRANTER
+    if not held.covers(grant.tool, ""):
+        return TARGETS_LIMITED
+    stale = actor.source != "shell" and wants_fresh_sign_in(grant.tenant_id, actor.authenticated_at)
+    return STEP_UP if stale else Permit()
+
+
+def may_revoke_grant(actor: Actor, grant: Grant) -> Answer:
+    """To take a grant back, which only narrows: any approver, any administrator."""
+    if actor.source == "api" or not actor.subject.startswith(PERSON):
+        return ONLY_PEOPLE
+    roles = _roles_in(actor, grant.tenant_id)
+    if not roles:
+        return NO_ROLE
+    return Permit() if roles.keys() & {"approver", "administrator"} else NOT_REVOKER
+
+
 def may_pause_dispatch(actor: Actor, tenant: Tenant | None) -> Answer:
     """The kill switch: an administrator in their tenant; for the whole deployment only who operates it, at a shell."""
     if actor.source == "shell":
@@ -287,6 +326,8 @@ QUESTIONS: dict[str, Callable[[Actor, Any], Answer]] = {
     "pause_dispatch": may_pause_dispatch,
     "quarantine": may_quarantine,
     "limit_tenant": may_limit,
+    "make_grant": may_make_grant,
+    "revoke_grant": may_revoke_grant,
     "audit": may_audit,
     "grant_role": may_manage_people,
     "revoke_role": may_manage_people,

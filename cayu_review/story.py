@@ -153,6 +153,7 @@ EVENTS = {
     "tool.call.approved": "{tool} approved by {by_name}",
     "tool.call.approval_counted": "{by_name} agrees to {tool}; others must agree too ({needed} of tier {tier})",
     "tool.call.approval_escalated": "{tool} was not agreed in time: tier {tier} is asked for",
+    "tool.call.approved_by_grant": "{tool} passed under a standing grant of {by_name}",
     "tool.call.edited": "Arguments of {tool} changed by {by_name} before approving",
     "tool.call.approval_revoked": "Approval of {tool} taken back by {by_name}",
     "tool.call.held": "{tool} held: an equal action is uncertain",

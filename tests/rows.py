@@ -30,6 +30,7 @@ from cayu_runtime.models import (
     DispatchPause,
     EffectRecord,
     Event,
+    Grant,
     IdempotencyKey,
     Message,
     Proposal,
@@ -197,18 +198,11 @@ def call(state: str = "prepared", *, save: bool = True, **values: Any) -> ToolCa
 def effect(state: str = "proposed", *, save: bool = True, **values: Any) -> EffectRecord:
     of = _call_of(values, CALL_OF_EFFECT.get(state, "prepared"))
     defaults = {
-        "tenant": of.tenant,
-        "session": of.session,
-        "operation_id": of.operation_id,
-        "idempotency_key": f"key-{next(_numbers)}",
-        "tool": of.tool,
-        "target": of.target,
-        "effect_class": of.effect_class,
-        "action_digest": of.action_digest,
-        "intent_digest": of.intent_digest,
-        "state": state,
+        "tenant": of.tenant, "session": of.session, "operation_id": of.operation_id,
+        "idempotency_key": f"key-{next(_numbers)}", "tool": of.tool, "target": of.target, "state": state,
+        "effect_class": of.effect_class, "action_digest": of.action_digest, "intent_digest": of.intent_digest,
         "created_at": NOW,
-    }
+    }  # fmt: skip
     return _built(EffectRecord, save, {**defaults, **evidence(EffectRecord, state), **values})
 
 
@@ -247,15 +241,9 @@ def decision(verdict: str = "approve", *, save: bool = True, **values: Any) -> D
     if "tenant" not in values:
         values["tenant"] = values["approval"].tenant
     defaults = {
-        "verdict": verdict,
-        "actor": "user:bob",
-        "actor_name": "bob",
-        "source": "web",
-        "roles": ["approver"],
-        "version": 1,
-        "digest": DIGEST,
-        "decided_at": NOW,
-    }
+        "verdict": verdict, "actor": "user:bob", "actor_name": "bob", "source": "web", "roles": ["approver"],
+        "version": 1, "digest": DIGEST, "decided_at": NOW,
+    }  # fmt: skip
     return _built(Decision, save, {**defaults, **values})
 
 
@@ -335,6 +323,17 @@ def pause(*, save: bool = True, **values: Any) -> DispatchPause:
     return _built(DispatchPause, save, {**defaults, **values})
 
 
+def grant(*, save: bool = True, **values: Any) -> Grant:
+    if "tenant" not in values:
+        values["tenant"] = tenant()
+    defaults = {
+        "tool": "refund", "tool_version": "1", "rules": {"amount": {"min": "0", "max": "50.00"}},
+        "reason": "Small refunds, all of this week.", "made_by": "user:bob", "made_by_name": "bob", "made_at": NOW,
+        "expires_at": LATER, "max_uses": 10,
+    }  # fmt: skip
+    return _built(Grant, save, {**defaults, **values})
+
+
 def quarantine(*, save: bool = True, **values: Any) -> Quarantine:
     if "tenant" not in values:
         values["tenant"] = tenant()
@@ -393,6 +392,7 @@ MAKERS: dict[type[models.Model], Callable[..., Any]] = {
     Message: message,
     IdempotencyKey: idempotency_key,
     DispatchPause: pause,
+    Grant: grant,
     Quarantine: quarantine,
     Worker: worker,
 }

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import Q
 
 from ..core.states import APPROVAL, PROPOSAL, QUESTION
-from ..models import Approval, Decision, Proposal, Question, ToolCall
+from ..models import Approval, Decision, Grant, Proposal, Question, Tenant, ToolCall
 from .listing import Search, Within
 from .reading import AuditAdmin, Below
 from .runs import SESSION_ID, of_session
@@ -20,7 +20,11 @@ class ApprovalAdmin(AuditAdmin):
     list_display = ("id", "session", "verb", "target", "effect_class", "requester_name", "state", "created_at")
     searches = (SESSION_ID, Search("effect's operation id", "call__effect__operation_id"))
     choices = {"state": APPROVAL.names}
-    within = {"session": of_session(), "call": OF_CALL}
+    within = {
+        "session": of_session(),
+        "call": OF_CALL,
+        "grant": Within(Grant, lambda grant: Q(grant=grant)),
+    }
     below = (Below("Decisions", Decision, "approval"),)
 
 
@@ -31,6 +35,14 @@ class DecisionAdmin(AuditAdmin):
     searches = (Search("session id", "approval__session__session_id"),)
     choices = {"verdict": ("approve", "deny", "revoke")}
     within = {"approval": Within(Approval, lambda approval: Q(approval=approval))}
+
+
+@admin.register(Grant)
+class GrantAdmin(AuditAdmin):
+    about = "What an approver let pass in advance: one tool, a range of arguments, a time, a number of uses."
+    list_display = ("id", "tool", "agent", "made_by_name", "made_at", "expires_at", "uses", "max_uses", "revoked_at")
+    within = {"tenant": Within(Tenant, lambda tenant: Q(tenant=tenant))}
+    below = (Below("What it let pass", Approval, "grant"),)
 
 
 @admin.register(Proposal)

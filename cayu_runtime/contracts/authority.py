@@ -59,9 +59,9 @@ class Authority(Protocol):
     Actions and what they are about: `view` and `start_session` (the tenant), `interrupt_session`, `continue_session`,
     `resume_session`, `record_proposal`, `recover_session` and `abandon_session` (the session), `decide`, `revoke` and
     `claim` (the approval), `answer` (the question), `reconcile` (the effect), `pause_dispatch` and `quarantine` (the
-    tenant, or None for the whole deployment), `audit`, `limit_tenant`, `grant_role`, `revoke_role`, `create_token` and
-    `revoke_token` (the tenant), `manage_people` (the tenant, or None for nobody's in particular), `manage_account` (the
-    account).
+    tenant, or None for the whole deployment), `make_grant` and `revoke_grant` (the grant), `audit`, `limit_tenant`,
+    `grant_role`, `revoke_role`, `create_token`, `revoke_token` (the tenant), `manage_people` (the tenant, or None for
+    nobody's in particular), `manage_account` (the account).
     """
 
     def may(self, actor: Actor, action: str, obj: Any) -> Permit | Refusal: ...

@@ -67,7 +67,8 @@ class PolicyResult:
     somebody else must then approve what they wrote. An edit is put to the policy again, and is refused if it denies or
     wants more than this answer did. So say True only where rules bound every argument that matters.
 
-    `agreement` says who must agree, if one approver is not enough.
+    `agreement` says who must agree, if one approver is not enough. `mandatory`: a person must see this very call; no
+    standing grant lets it pass. Neither does one where there is an agreement.
     """
 
     decision: PolicyDecision
@@ -77,6 +78,7 @@ class PolicyResult:
     reviewed: Reviewed | None = None
     editable: bool = False
     agreement: Agreement | None = None
+    mandatory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from uuid import UUID
 from ..contracts import Agent, PolicyDecision, Receipt, Tool, ToolContext, ToolEffect
 from ..models import Approval, Attempt, EffectRecord, Session, ToolCall
 from ..selectors.pause import pause_of
-from . import attachments, canonical, ids, judgement, repetition, results, reviewed
+from . import attachments, canonical, grants, ids, judgement, repetition, results, reviewed
 from .decisions import close_expired
 from .endings import STALE, OpenRound, block_call, fail_lost, mark_unknown
 from .lease import Lease
@@ -105,6 +105,9 @@ def _may_begin(
         if call.reason != IN_FLIGHT:
             change.update(call, reason=IN_FLIGHT)
             change.event("tool.call.held", call=call, reason="An equal action is being carried out.")
+        return False
+    if approval is not None and not grants.holds(change, approval):
+        block_call(change, call, effect, approval, "stale", grants.TAKEN_BACK)
         return False
     if found.uncertain is not None and effect is not None and not effect.dispatches:
         repetition.link(change, effect, found.uncertain)
@@ -264,7 +267,8 @@ def settle(lease: Lease, work: OpenRound, ended: Sequence[tuple[ToolCall, Outcom
         change.set(stalls=0)
         for call, outcome in ended:
             approval = work.approvals.get(call.id)
-            said = approval.decided_by.reason if approval is not None and approval.decided_by else ""
+            asked = approval is not None and approval.grant_id is None
+            said = approval.decided_by.reason if approval and asked and approval.decided_by else ""
             close_call(change, call, work.effects.get(call.id), outcome, said=said)
         route(change, work)
         return change.session.state == "running"

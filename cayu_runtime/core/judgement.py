@@ -61,7 +61,7 @@ class JudgedCall:
     `problem`: it is invalid, and why. `reviewed`: the recorded proposal that the policy compared it with. `raw` holds
     the texts of its arguments that may not be stored anywhere, if it brought a secret's value. `masked`: `arguments` is
     what may be stored of those that were refused, and the model's message keeps no more of them either. `ask`: what a
-    person is asked in place of a run.
+    person is asked in place of a run. `mandatory`: no standing grant lets it pass.
     """
 
     proposed: ProposedCall
@@ -79,6 +79,7 @@ class JudgedCall:
     raw: frozenset[str] = frozenset()
     masked: bool = False
     ask: Ask | None = None
+    mandatory: bool = False
 
     @property
     def effect(self) -> ToolEffect:
@@ -113,6 +114,7 @@ def judge(agent: Agent, session: Session, proposed: ProposedCall) -> JudgedCall:
         editable=answer.editable and answer.reviewed is None,
         agreement=answer.agreement,
         ask=ask,
+        mandatory=answer.mandatory,
     )
 
 
@@ -240,6 +242,8 @@ def refusal_of(agent: Agent, session: Session, tool: Tool, call: ToolCall, appro
     wanted = answer.agreement.parameters if answer.agreement is not None else None
     if approval is not None and wanted is not None and wanted != approval.agreement:
         return "The policy asks other people by now than those who agreed. Propose it again."
+    if approval is not None and approval.grant_id is not None and (answer.mandatory or answer.reviewed is not None):
+        return "The policy wants a person to see this by now, and only a standing grant did. Propose it again."
     return ""
 
 
@@ -299,11 +303,10 @@ def _checked(answer: Any) -> PolicyResult:
         (answer.four_eyes, bool | None),
         (answer.editable, bool),
         (answer.agreement, Agreement | None),
+        (answer.mandatory, bool),
     )
     if not all(isinstance(value, kind) for value, kind in kinds):
-        return _denied(
-            "The policy's answer has a reason, four_eyes, editable or agreement of a wrong type; that denies."
-        )
+        return _denied("The policy's answer has a reason, four_eyes or another field of a wrong type; that denies.")
     if not _is_reviewed(answer.reviewed):
         return _denied("The policy's answer names its proposal wrongly; that denies.")
     seconds = answer.expires_in

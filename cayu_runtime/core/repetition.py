@@ -6,13 +6,13 @@ Equal means the same action digest: tenant, tool, version, effect, effective arg
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from ..contracts import ToolEffect
-from ..models import DispatchPause, EffectRecord, Message, Session, ToolCall
+from ..models import DispatchPause, EffectRecord, Grant, Message, Session, ToolCall
 from .statements import fetch, prepared
 from .transitions import Change
 
@@ -30,14 +30,21 @@ class Uncertain:
 
 @dataclass(slots=True)
 class Repeats:
-    """What equals the actions of a new round, by action digest. `denied`: the result of the denied call."""
+    """What equals the actions of a new round, by action digest. `denied`: the result of the denied call.
+
+    `grants`: the tenant has a standing grant for one of the tools that were named.
+    """
 
     uncertain: dict[bytes, Uncertain] = field(default_factory=dict)
     denied: dict[bytes, dict[str, Any]] = field(default_factory=dict)
+    grants: bool = False
 
 
-def repeats_of(change: Change, calls: Sequence[ToolCall]) -> Repeats:
-    """What equals these calls: uncertain effects of the tenant; calls denied here since the person's last message."""
+def repeats_of(change: Change, calls: Sequence[ToolCall], tools: Collection[str] = ()) -> Repeats:
+    """What equals these calls: uncertain effects of the tenant; calls denied here since the person's last message.
+
+    In the same statement, whether there is a standing grant for one of `tools`.
+    """
     found = Repeats()
     digests = list({call.action_digest for call in calls})
     if not digests:
@@ -52,8 +59,15 @@ def repeats_of(change: Change, calls: Sequence[ToolCall]) -> Repeats:
             SELECT max(m.created_at) FROM {Message._meta.db_table} m WHERE m.session_id = %s AND m.role = 'user')
     """  # noqa: S608  names come from the models
     values = [*_moment(change), *_whose(change), *digests, session, *digests, session]
+    if tools:
+        named = ", ".join(["%s"] * len(tools))
+        sql += f"""UNION ALL SELECT NULL, NULL, NULL, NULL, 2 FROM (SELECT 1 FROM {Grant._meta.db_table} g
+            WHERE g.tenant_id = %s AND g.tool IN ({named}) AND g.revoked_at IS NULL LIMIT 1) found"""  # noqa: S608
+        values += [prepared(Grant, "tenant", change.session.tenant_id), *sorted(tools)]
     for digest, row, key, result, lives in fetch(sql, values):
-        if result is not None:
+        if lives == 2:
+            found.grants = True
+        elif result is not None:
             found.denied[bytes(digest)] = json.loads(result)
         elif not lives:
             found.uncertain[bytes(digest)] = Uncertain(_uuid(row), key)

@@ -27,30 +27,16 @@ def new_approval(
     """An approval of exactly the call as it is, with its event; the caller inserts it. `asked` says who must agree (see
     `agreement`), `told` goes into the event.
     """
-    session = change.session
-    approval = Approval(
-        id=ids.new_id(),
-        tenant_id=call.tenant_id,
-        session=session,
-        call=call,
-        version=version,
-        intent_digest=call.intent_digest,
-        agent=session.agent,
-        task=session.task,
-        tool=call.tool,
-        verb=call.verb,
-        target=call.target,
-        effect_class=call.effect_class,
-        policy_reason=reason,
-        requester=session.requester,
-        requester_name=session.requester_name,
-        four_eyes=four_eyes,
+    approval = approval_of(
+        change,
+        call,
+        reason,
+        expires_at,
+        four_eyes,
         editable=editable,
         edited_by=edited_by,
+        version=version,
         **asked,
-        state="pending",
-        created_at=change.now,
-        expires_at=expires_at,
     )
     change.event(
         "tool.call.approval_requested",
@@ -63,3 +49,30 @@ def new_approval(
         **told,
     )
     return approval
+
+
+def approval_of(
+    change: Change, call: ToolCall, reason: str, expires_at: datetime, four_eyes: bool, **values: Any
+) -> Approval:
+    """The row of an approval of exactly this call; pending, if `values` do not say otherwise."""
+    session = change.session
+    return Approval(
+        id=ids.new_id(),
+        tenant_id=call.tenant_id,
+        session=session,
+        call=call,
+        intent_digest=call.intent_digest,
+        agent=session.agent,
+        task=session.task,
+        tool=call.tool,
+        verb=call.verb,
+        target=call.target,
+        effect_class=call.effect_class,
+        policy_reason=reason,
+        requester=session.requester,
+        requester_name=session.requester_name,
+        four_eyes=four_eyes,
+        created_at=change.now,
+        expires_at=expires_at,
+        **{"state": "pending", **values},
+    )

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from ..contracts import PolicyDecision, ToolEffect
-from ..models import Approval, EffectRecord, Question, ToolCall, ToolRound
-from . import agreement, canonical, ids, judgement, limits, questions, repetition, results, reviewed
+from ..models import Approval, Decision, EffectRecord, Grant, Question, ToolCall, ToolRound
+from . import agreement, canonical, grants, ids, judgement, limits, questions, repetition, results, reviewed
 from .endings import OpenRound
 from .judgement import JudgedCall
 from .lease import Lease
@@ -69,11 +70,12 @@ def _add_round(change: Change, judged: Sequence[JudgedCall], most_waiting: int |
     bindings = reviewed.bind(change, row.position, judged)
     decided = zip(judged, bindings, strict=True)
     work = OpenRound(row, [_new_call(change, row, n, call, bound) for n, (call, bound) in enumerate(decided)])
-    _judge_repeats(change, work.calls)
+    let_through = _judge_repeats(change, list(zip(work.calls, judged, strict=True)))
     beyond, most = limits.without_room(change, work.calls, most_waiting)
     for call in beyond:
         _block(call, "limit_reached", limits.no_room(session.agent, most))
     asked: list[Question] = []
+    decisions: list[Decision] = []
     for call, verdict, bound in zip(work.calls, judged, bindings, strict=True):
         if call.state == "blocked":
             change.event("tool.call.blocked", call=call, reason=call.reason, why=(call.result or {}).get("reason", ""))
@@ -87,6 +89,11 @@ def _add_round(change: Change, judged: Sequence[JudgedCall], most_waiting: int |
             work.approvals[call.id] = _new_approval(change, call, verdict, bound)
         if call.state == "awaiting_answer" and verdict.ask is not None:
             asked.append(questions.new_question(change, call, verdict.ask))
+        if call.id in let_through:
+            approval = grants.approve(change, call, verdict, let_through[call.id])
+            assert approval.decided_by is not None
+            work.approvals[call.id] = approval
+            decisions.append(approval.decided_by)
     states = {call.state for call in work.calls}
     if states & {"awaiting_approval", "awaiting_answer"}:
         row.state = "waiting"
@@ -96,6 +103,7 @@ def _add_round(change: Change, judged: Sequence[JudgedCall], most_waiting: int |
     change.add(*work.calls)
     change.add(*work.effects.values())
     change.add(*work.approvals.values())
+    change.add(*decisions)
     change.add(*asked)
     if row.state == "settled":
         work.results = results.results_message(work.calls, change.now)
@@ -162,10 +170,14 @@ def _new_call(change: Change, row: ToolRound, position: int, judged: JudgedCall,
     return call
 
 
-def _judge_repeats(change: Change, calls: Sequence[ToolCall]) -> None:
-    """What was denied is not asked again; what equals an uncertain EXTERNAL action waits until that one is settled."""
-    grave = [c for c in calls if c.state == "awaiting_approval" or (c.state == "prepared" and _is_external(c))]
-    found = repetition.repeats_of(change, grave)
+def _judge_repeats(change: Change, judged: Sequence[tuple[ToolCall, JudgedCall]]) -> dict[UUID, Grant]:
+    """What was denied is not asked again; what equals an uncertain EXTERNAL action waits until that one is settled.
+
+    Of the rest that asks for a person, some may pass under standing grants: by call, the grant whose use was counted.
+    """
+    grave = [c for c, _ in judged if c.state == "awaiting_approval" or (c.state == "prepared" and _is_external(c))]
+    asking = [(call, verdict) for call, verdict in judged if grants.may_pass(call, verdict)]
+    found = repetition.repeats_of(change, grave, {call.tool for call, _ in asking})
     for call in grave:
         denied, uncertain = found.denied.get(call.action_digest), found.uncertain.get(call.action_digest)
         if denied is not None:
@@ -173,6 +185,8 @@ def _judge_repeats(change: Change, calls: Sequence[ToolCall]) -> None:
         elif uncertain is not None and _is_external(call):
             call.held_by_id = uncertain.effect
             call.state, call.decision = "awaiting_approval", PolicyDecision.REQUIRE_APPROVAL.value
+    still = [(call, verdict) for call, verdict in asking if grants.may_pass(call, verdict)]
+    return grants.use(change, still) if found.grants and still else {}
 
 
 def _is_external(call: ToolCall) -> bool:

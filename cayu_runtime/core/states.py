@@ -167,7 +167,7 @@ EFFECT = Machine(
 
 APPROVAL = Machine(
     "approval",
-    ("pending",),
+    ("pending", "approved"),
     {
         "pending": State(
             ("approved", "denied", "expired", "cancelled", "void"),

@@ -7,6 +7,7 @@ from .audit import AuditEntry
 from .call import ToolCall
 from .effect import EffectRecord
 from .event import Event
+from .grant import Grant
 from .idempotency import IdempotencyKey
 from .message import Message
 from .pause import DispatchPause
@@ -27,6 +28,7 @@ __all__ = [
     "DispatchPause",
     "EffectRecord",
     "Event",
+    "Grant",
     "IdempotencyKey",
     "Message",
     "Proposal",

@@ -9,6 +9,7 @@ from ..core.ids import new_id
 from ..core.states import APPROVAL
 from .call import ToolCall
 from .fields import DigestField, JSONTextField, StateField, one_of, set_exactly_in, set_whenever_in, whole_digests
+from .grant import Grant
 from .session import Session
 from .tenant import Tenant
 
@@ -23,7 +24,8 @@ class Approval(models.Model):
 
     `agreement` is what the policy wants beyond one approver (`contracts.Agreement.parameters`). While it is
     pending, `needed` more people of `tier` or above must agree in `stage`; one that is agreed needs nobody. `edited_by`
-    is the subject of who changed the arguments last.
+    is the subject of who changed the arguments last. With a `grant` nobody was asked: a standing grant let the call
+    pass, and its maker stands in the decision.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -55,6 +57,7 @@ class Approval(models.Model):
     expires_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True)
     decided_by = models.ForeignKey("Decision", models.PROTECT, null=True, related_name="+", db_index=False)
+    grant = models.ForeignKey(Grant, models.PROTECT, null=True, related_name="approvals", db_index=False)
     closed_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -71,6 +74,10 @@ class Approval(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(state="pending") | Q(decided_at__isnull=True), name="approval_pending_is_undecided"
+            ),
+            models.CheckConstraint(
+                condition=Q(grant__isnull=True) | (Q(decided_at__isnull=False) & ~Q(state="denied")),
+                name="approval_by_grant_is_decided",
             ),
             models.CheckConstraint(condition=Q(expires_at__gt=models.F("created_at")), name="approval_has_time"),
             models.CheckConstraint(condition=Q(version__gte=1), name="approval_version_positive"),
@@ -95,6 +102,8 @@ class Approval(models.Model):
                 name="approval_escalates",
                 condition=Q(state="pending", escalate_at__isnull=False),
             ),
+            # a grant's page: what it let through
+            models.Index(fields=("grant", "-created_at"), name="approval_of_grant", condition=Q(grant__isnull=False)),
             # "Last decision 14:02 by …"
             models.Index(
                 fields=("tenant", "-decided_at"), name="approval_decided", condition=Q(decided_at__isnull=False)

@@ -18,7 +18,8 @@ class RequireApproval:
     With `editable` the approver may change the arguments first; under four eyes somebody else then approves what they
     wrote. Use it behind guards (`Guarded`) that bound each argument that matters; an edit is put to them again.
 
-    `agreement` says who must agree, if one approver is not enough: `Agreement((Stage(people=2), Stage(tier=2)))`.
+    `agreement` says who must agree, if one approver is not enough: `Agreement((Stage(people=2), Stage(tier=2)))`. With
+    `mandatory` a person sees each call: no standing grant lets one pass; none does where there is an agreement.
     """
 
     tools: tuple[str, ...]
@@ -28,6 +29,7 @@ class RequireApproval:
     editable: bool = False
     version: str = "1"
     agreement: Agreement | None = field(default=None, metadata={"added": True})
+    mandatory: bool = field(default=False, metadata={"added": True})
 
     def __post_init__(self) -> None:
         check_tools(self)
@@ -36,8 +38,9 @@ class RequireApproval:
             check_seconds(self, "expires_in", MAX_APPROVAL_SECONDS)
         if not isinstance(self.four_eyes, bool | None):
             raise TypeError("RequireApproval: four_eyes is True, False or None (the default of the effect class).")
-        if not isinstance(self.editable, bool):
-            raise TypeError("RequireApproval: editable is True or False.")
+        for name in ("editable", "mandatory"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"RequireApproval: {name} is True or False.")
         if not isinstance(self.agreement, Agreement | None):
             raise TypeError("RequireApproval: agreement is an Agreement(…) or None.")
 
@@ -55,6 +58,7 @@ class RequireApproval:
             self.four_eyes,
             editable=self.editable,
             agreement=self.agreement,
+            mandatory=self.mandatory,
         )
 
     def covers(self, agent: Agent, tool: Tool) -> bool:

@@ -39,6 +39,7 @@ KINDS = {
     "reviewed": Reviewed | None,
     "editable": bool,
     "agreement": Agreement | None,
+    "mandatory": bool,
 }
 
 Answer = TypeVar("Answer", PolicyResult, PolicyResult | None)
@@ -133,7 +134,14 @@ def _sound(policy: Any, said: Any) -> PolicyResult:
     seconds = said.expires_in
     if seconds is None or (_is_number(seconds) and math.isfinite(seconds) and seconds > 0):
         return PolicyResult(
-            said.decision, said.reason, seconds, said.four_eyes, said.reviewed, said.editable, said.agreement
+            said.decision,
+            said.reason,
+            seconds,
+            said.four_eyes,
+            said.reviewed,
+            said.editable,
+            said.agreement,
+            said.mandatory,
         )
     return deny(f"{type(policy).__name__} set no usable time limit; that denies.")
 

@@ -26,7 +26,7 @@ def identity_of(policy: Any, name: str) -> PolicyIdentity:
     Raises ValueError when a part, a user's guard for example, has no usable identity of its own.
     """
     said = {f: getattr(policy, f.name) for f in fields(policy) if f.init and f.name != "version"}
-    kept = {f.name: value for f, value in said.items() if not (value is None and f.metadata.get("added"))}
+    kept = {f.name: value for f, value in said.items() if not (f.metadata.get("added") and value == f.default)}
     parameters = {name: _plain(value) for name, value in kept.items()}
     return PolicyIdentity(name, policy.version, parameters)
 

@@ -28,9 +28,10 @@ class Strictest:
     """Each of `policies` is asked. One that denies denies; else one that wants a person has its way; else it's allowed.
 
     Of several approvals the shortest time limit holds (none said: 7 days), and four eyes if one says so, unless all say
-    no the default of the effect class; arguments may be edited if all say so. Of each tier as many people must agree as
-    the one that wants most of them says; it escalates as soon as one would. A proposal that one of them compared the
-    call with binds it; two different ones deny. An async policy may take `seconds`.
+    no the default of the effect class; arguments may be edited if all say so, and it is mandatory if one says so. Of
+    each tier as many people must agree as the one that wants most of them says; it escalates as soon as one would. A
+    proposal that one of them compared the call with binds it; two different ones deny. An async policy may take
+    `seconds`.
     """
 
     policies: tuple[ToolPolicy, ...]
@@ -86,6 +87,7 @@ def _strictest(answers: Sequence[PolicyResult]) -> PolicyResult:
         proposal,
         all(answer.editable for answer in asking),
         _all_of([answer.agreement for answer in asking if answer.agreement is not None], len(asking)),
+        any(answer.mandatory for answer in asking),
     )
 
 

@@ -18,7 +18,7 @@ from django.db import IntegrityError, connection, models, transaction
 from cayu_runtime.core.transitions import MACHINES
 from cayu_runtime.models import Approval, EffectRecord
 from tests import rows
-from tests.db.agreement_lies import LIES
+from tests.db.grant_lies import LIES
 from tests.db.lies import Lie
 
 pytestmark = pytest.mark.django_db

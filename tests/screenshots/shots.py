@@ -35,6 +35,7 @@ NO_PICTURE = {
     "end_token": "takes a form",
     "resume_dispatch": "takes a form",
     "oidc-callback": "leads on, or refuses as oidc does",
+    "revoke_grant": "takes a form",
     "tenant": "takes a form",
     "attachment": "a file to save",
     "api-*": "read by machines; api-docs, which people read, has a picture",
@@ -140,6 +141,13 @@ def unknown_agent(page: Any, states: States) -> None:
     page.evaluate("document.querySelector('[name=agent]:checked').value = 'nobody'")
     page.get_by_label("What should it do?").fill("refund order 1042 25.50 because damaged")
     page.get_by_role("button", name="Start session").click()
+    page.get_by_role("alert").wait_for()
+
+
+def refused_grant(page: Any, states: States) -> None:
+    page.get_by_label("Range, as JSON").fill('{"order": {"between": 5}}')
+    page.get_by_label("Why may they pass?").fill("Small orders of this week.")
+    page.get_by_role("button", name="Let these calls pass").click()
     page.get_by_role("alert").wait_for()
 
 
@@ -270,6 +278,9 @@ SHOTS = [
     Shot("tokens-made", "tokens", "/tokens/", "ada", act=new_token),
     Shot("dispatch", "dispatch", "/dispatch/", "ada"),
     Shot("dispatch-nothing", "dispatch", "/dispatch/", "olga"),
+    Shot("grants", "grants", "/grants/"),
+    Shot("grants-refused", "grants", "/grants/", refused=400, act=refused_grant),
+    Shot("grants-nothing", "grants", "/grants/", "grace"),
     Shot("login", "login", "/accounts/login/", ""),
     Shot("login-wrong", "login", "/accounts/login/", "", act=sign_in("alice")),
     Shot("login-throttled", "login", "/accounts/login/", "", refused=429, act=sign_in("mallory")),

@@ -30,7 +30,7 @@ ODD = {"order": "1042\u202e", "memo": "x" * 900, "lines": [1, 2.5, {"deep": None
 
 def make_states() -> States:
     states = States(Office(), create_tenant("west", "West Ltd"))
-    for make in (_people, _sessions, make_effects, _asked, _decided, _together, _reviewed, _paused):
+    for make in (_people, _sessions, make_effects, _asked, _decided, _together, _reviewed, _paused, _granted):
         make(states)
     return states
 
@@ -56,6 +56,24 @@ def _paused(states: States) -> None:
     ops = Actor("shell:ops", "ops", None, "shell")
     pause_dispatch(ops, reason="the bank is down", tool="label")
     pause_dispatch(ops, reason="it booked twice on Friday", tool="refund", agent="desk", tenant=states.office.north)
+
+
+def _granted(states: States) -> None:
+    """A grant in each state, with a range as long as it may read."""
+    north = states.office.north
+    rules = {"order": {"one_of": ["1042", "a-very-long-order/" * 9]}, "amount": {"min": "0", "max": "50.00"}}
+    values: dict[str, Any] = {"tenant": north, "made_by_name": "erin"}
+    rows.grant(**values, rules=rules, uses=3, last_used_at=rows.NOW)
+    rows.grant(**values, rules={"order": {"any": True}}, agent="desk", uses=10, tool="label")
+    over: dict[str, Any] = {"made_at": rows.NOW - timedelta(days=2), "expires_at": rows.NOW - timedelta(days=1)}
+    rows.grant(**values, **over, rules={})
+    taken: dict[str, Any] = {
+        "revoked_at": rows.NOW,
+        "revoked_by": "user:1",
+        "revoked_by_name": "alice",
+        "revoke_reason": "it is over",
+    }
+    rows.grant(**values, **taken)
 
 
 def _sessions(states: States) -> None:

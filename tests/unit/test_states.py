@@ -178,7 +178,7 @@ def test_final_states_have_no_way_out(machine: Machine, final: set[str]) -> None
         (states.ROUND, {"waiting", "executing", "settled"}),
         (states.CALL, {"blocked", "completed", "awaiting_approval", "awaiting_answer", "prepared"}),
         (states.EFFECT, {"proposed", "authorized"}),
-        (states.APPROVAL, {"pending"}),
+        (states.APPROVAL, {"pending", "approved"}),  # what a standing grant lets pass is born approved
         (states.PROPOSAL, {"open"}),
         (states.QUESTION, {"pending"}),
         (states.ATTEMPT, {"admitted", "selected", "superseded"}),  # late and supplied evidence is born closed

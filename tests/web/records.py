@@ -36,6 +36,7 @@ def one_of_each(tenant: Tenant) -> Rows:
         AuditEntry.objects.filter(tenant=tenant).latest("seq"),
         rows.pause(tenant=tenant),
         rows.quarantine(tenant=tenant),
+        rows.grant(tenant=tenant),
         rows.idempotency_key(tenant=tenant, session=session),
     )
     return {type(row): row for row in made}

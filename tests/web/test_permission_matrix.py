@@ -23,6 +23,7 @@ from cayu_runtime import Finding
 from cayu_runtime.models import Approval, EffectRecord, Question, Session
 from cayu_runtime.services.approval import decide_approval
 from cayu_runtime.services.recovery import plan_recovery
+from tests import rows
 from tests.api.clients import token_of
 from tests.settling import Adapter
 from tests.web.office import Office
@@ -177,14 +178,6 @@ def revoke_api(s: Scene) -> bool:
     return permitted(s.api(f"approvals/{approval.pk}/revoke/", {**seen(approval), "reason": "no"}))
 
 
-def claim_page(s: Scene) -> bool:
-    return permitted(s.post(f"/approvals/{s.approval().pk}/claim/"))
-
-
-def claim_api(s: Scene) -> bool:
-    return permitted(s.api(f"approvals/{s.approval().pk}/claim/", {}))
-
-
 def answer_page(s: Scene) -> bool:
     question = s.question()
     form = {"answer": "10", "digest": question.digest.hex()}
@@ -279,6 +272,30 @@ def pause_page(s: Scene) -> bool:
     return permitted(s.post("/dispatch/", {"reason": "why"}))
 
 
+GRANT = {"tool": "refund", "rules": "{}", "hours": "1", "uses": "1", "reason": "why"}
+
+
+def grant_page(s: Scene) -> bool:
+    s.session()
+    return permitted(s.post("/grants/", GRANT))
+
+
+def grant_command(s: Scene) -> bool:
+    s.session()
+    signed = ("--as", s.user.username, "--reason", "why")
+    return s.command("grants", "make", "refund", "--tenant", "north", "--rules", "{}", *signed)
+
+
+def grant_back_page(s: Scene) -> bool:
+    grant = rows.grant(tenant=s.office.north)
+    return permitted(s.post(f"/grants/{grant.pk}/revoke/", {"reason": "why"}))
+
+
+def grant_back_command(s: Scene) -> bool:
+    grant = rows.grant(tenant=s.office.north)
+    return s.command("grants", "revoke", grant.pk, "--as", s.user.username, "--reason", "why")
+
+
 MATRIX: list[tuple[Callable[[Scene], bool], str]] = [
     (view_page, "ovarum"),
     (view_api, "ovarumt"),
@@ -293,8 +310,6 @@ MATRIX: list[tuple[Callable[[Scene], bool], str]] = [
     (release_api, "a"),
     (revoke_page, "a"),
     (revoke_api, "a"),
-    (claim_page, "a"),
-    (claim_api, "a"),
     (answer_page, "oa"),
     (answer_api, "oa"),
     (look_up_page, "ar"),
@@ -314,6 +329,10 @@ MATRIX: list[tuple[Callable[[Scene], bool], str]] = [
     (token_page, "m"),
     (pause_page, "m"),
     (limit_command, "ovarumsn"),  # who operates the deployment names somebody; their role is not asked
+    (grant_page, "a"),
+    (grant_command, "a"),
+    (grant_back_page, "am"),
+    (grant_back_command, "am"),
 ]
 PAGES = ("_page", "_admin", "_bulk", "_command")
 

@@ -48,6 +48,7 @@ SOUND: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
             "reason": "x",
             "version": "2",
             "agreement": Agreement((Stage(2),)),
+            "mandatory": True,
         },
     ),
     (Required, {"tools": T, "arguments": ("a",)}, {"tools": ("pay",), "arguments": ("b",), "version": "2"}),
@@ -226,6 +227,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: RequireApproval(T, expires_in=30 * 86400 + 1), ValueError, "seconds from"),
     (lambda: RequireApproval(T, expires_in=True), TypeError, "number of seconds"),
     (lambda: RequireApproval(T, expires_in="60"), TypeError, "number of seconds"),  # type: ignore[arg-type]
+    (lambda: RequireApproval(T, mandatory="yes"), TypeError, "mandatory"),  # type: ignore[arg-type]
     (lambda: RequireApproval(T, four_eyes="yes"), TypeError, "four_eyes"),  # type: ignore[arg-type]
     (lambda: Required(T, ()), ValueError, "empty"),
     (lambda: Required(T, "reason"), TypeError, "must be a tuple"),  # type: ignore[arg-type]
