@@ -268,8 +268,22 @@ MUTANTS = (
     Mutant(
         "proof: any absence leads to a retry",
         "cayu_runtime/core/reconciliation.py",
-        "return Finding.ABSENT if last is not None and change.now > last and executor.gone else Finding.NOT_FOUND",
+        "return Finding.ABSENT if proved else Finding.NOT_FOUND",
         "return Finding.ABSENT",
+        ("tests/db/test_reconciliation.py",),
+    ),
+    Mutant(
+        "proof: an absence counts while its dispatch may still arrive",
+        "cayu_runtime/core/reconciliation.py",
+        "attempt.admitted_at > last",
+        "True",
+        ("tests/db/test_reconciliation.py",),
+    ),
+    Mutant(
+        "proof: a worker that ended after the look was gone",
+        "cayu_runtime/services/effect.py",
+        "        executor,\n",
+        "        executor_of(effect),\n",
         ("tests/db/test_reconciliation.py",),
     ),
     Mutant(

@@ -154,8 +154,8 @@ def supersede(change: Change, effect: EffectRecord, call: ToolCall, successor: b
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Who may have carried the operation out. `gone`: they are known to be. `slowest`: the longest that any tool takes,
-    which bounds a dispatch that a restored backup knows nothing of.
+    """Who may have carried the operation out, as it was before the adapter was asked. `gone`: they are known to be.
+    `slowest`: the longest that any tool takes, which bounds a dispatch that a restored backup knows nothing of.
     """
 
     gone: bool
@@ -177,7 +177,7 @@ def select(
         work = load_round(change.session.id)
         call = next((c for c in work.calls if c.id == effect.call_id), None) if work else None
         call = call or effect.call
-        finding = _effective(change, effect, observation, executor)
+        finding = _effective(attempt, effect, observation, executor)
         evidence = _evidence(observation, finding)
         if finding in (Finding.CONFIRMED_DONE, Finding.CONFIRMED_REFUSED):
             _settle(change, work, call, effect, attempt, observation, verified_later=verified_later)
@@ -192,12 +192,15 @@ def select(
     return Reconciled(effect, attempt, finding.value, observation.message)
 
 
-def _effective(change: Change, effect: EffectRecord, observation: Observation, executor: Executor) -> Finding:
-    """An absence counts only if the earlier dispatch can no longer arrive (DESIGN §4); else it is an observation."""
+def _effective(attempt: Attempt, effect: EffectRecord, observation: Observation, executor: Executor) -> Finding:
+    """An absence counts only if the earlier dispatch could no longer arrive when the adapter was asked (DESIGN §4);
+    else it is an observation.
+    """
     if observation.finding is not Finding.ABSENT or observation.barred:
         return observation.finding
     last = last_arrival(effect, executor.slowest)
-    return Finding.ABSENT if last is not None and change.now > last and executor.gone else Finding.NOT_FOUND
+    proved = last is not None and attempt.admitted_at > last and executor.gone
+    return Finding.ABSENT if proved else Finding.NOT_FOUND
 
 
 def last_arrival(effect: EffectRecord, slowest: timedelta) -> datetime | None:

@@ -93,6 +93,7 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
     tool = adapters.tool_of(agent, admitted.call)
     adapter = tool.reconciler if tool else None
     inquiry = adapters.inquiry_of(agent, admitted.call, effect, admitted.session_id)
+    executor = executor_of(effect)  # before the adapter looks: who ends only then may have acted after its look
     if receipt is None:
         observation = adapters.look_up(adapter, inquiry)
     else:
@@ -101,7 +102,7 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
         effect.session_id,
         admitted,
         observation,
-        executor_of(effect),
+        executor,
         verified_later=tool is not None and tool.verifier is not None,
     )
     if outcome.finding == Finding.CONFLICT:

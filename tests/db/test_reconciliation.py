@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -338,6 +339,36 @@ def test_an_absence_proves_nothing_while_its_worker_may_live(machine: Machine) -
     with long_after():
         assert look_up(machine, effect).finding == "not_found"
         Worker.objects.update(ended_at=rows.LATER)
+        assert look_up(machine, effect).finding == "absent"
+
+
+def test_an_absence_seen_while_its_worker_lived_proves_nothing(machine: Machine) -> None:  # C15
+    """It may have acted between the look and its own end."""
+
+    def ends_meanwhile(_: Any) -> Observation:
+        Worker.objects.update(ended_at=rows.LATER)
+        return Observation(Finding.ABSENT)
+
+    _, effect = unknown(machine, Downstream(Adapter(ends_meanwhile, Finding.ABSENT)))
+    ended(effect)
+    Worker.objects.update(ended_at=None)
+    with long_after():
+        assert look_up(machine, effect).finding == "not_found"
+        assert look_up(machine, effect).finding == "absent"
+
+
+def test_an_absence_seen_before_the_last_arrival_proves_nothing(machine: Machine) -> None:
+    """What counts is when the adapter looked, not when its answer is written."""
+
+    with ExitStack() as later:
+
+        def answers_late(_: Any) -> Observation:
+            later.enter_context(long_after())
+            return Observation(Finding.ABSENT)
+
+        _, effect = unknown(machine, Downstream(Adapter(answers_late, Finding.ABSENT)))
+        ended(effect)
+        assert look_up(machine, effect).finding == "not_found"
         assert look_up(machine, effect).finding == "absent"
 
 
