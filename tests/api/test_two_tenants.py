@@ -67,6 +67,7 @@ def north(office: Office) -> dict[str, str]:
         "question_id": str(rows.question(session=session, call=call).id),
         "person_id": str(office.bob.pk),
         "token_id": str(token_of(office.bob, office.north)[0].pk),
+        "grant_id": str(rows.grant(tenant=office.north).pk),
         "pause_id": str(rows.pause(tenant=office.north, tool="nothing of this test").pk),
     }
 
