@@ -117,7 +117,7 @@ def _grant(
     if wanted.valid_until is not None and wanted.valid_until <= (wanted.valid_from or trail.now):
         raise InvalidRequest("The role would be over before it begins.")
     held = Membership.objects.filter(user_id=user.pk, tenant=trail.tenant, role=role).first()
-    if held is not None and held.valid_until is not None and held.valid_until <= trail.now:
+    if held is not None and held.is_over(trail.now):
         held.delete()
         held = None
     values: dict[str, Any] = {
