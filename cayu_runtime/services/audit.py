@@ -11,22 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
+from .. import authority
 from ..contracts import Actor
-from ..core import clock
+from ..core import clock, results
 from ..core.canonical import size_of, storable
 from ..core.transitions import chain_hash
 from ..core.writers import turn
-from ..errors import NotFound
-from ..models import AuditEntry, Tenant
+from ..errors import InvalidRequest, NotFound
+from ..models import AuditEntry, Event, Session, Tenant
 
 MAX_PAYLOAD = 8 * 1024
 SHELL = "shell"
+READ = 500  # rows fetched at a time
 
 
 class Trail:
@@ -80,3 +82,31 @@ def record(tenant: UUID | None, kind: str, actor: Actor | None, /, **payload: An
     for key in concerned:
         with audited(key) as trail:
             trail.record(kind, actor, **payload, **everywhere)
+
+
+def export_records(tenant: Tenant, actor: Actor, *, reason: str) -> Iterator[dict[str, Any]]:
+    """Every audit entry of a tenant, then every event of its sessions in the order of the chains, one after the other.
+
+    That somebody took them, and why, stands on the tenant's chain before the first is given. NotPermitted by the
+    authority; InvalidRequest without a reason.
+    """
+    authority.require(actor, "audit", tenant)
+    said = results.clean_text(reason, 500)
+    if not said:
+        raise InvalidRequest("Say why: an export needs a reason, which stays on record.")
+    record(tenant.pk, "records.exported", actor, reason=said)
+    return _records(tenant)
+
+
+def _records(tenant: Tenant) -> Iterator[dict[str, Any]]:
+    for entry in AuditEntry.objects.filter(tenant=tenant).order_by("seq").iterator(READ):
+        yield _shown("audit", tenant.slug, entry)
+    for session in Session.objects.filter(tenant=tenant).order_by("pk").values_list("pk", "session_id").iterator(READ):
+        for event in Event.objects.filter(session=session[0]).order_by("seq").iterator(READ):
+            yield _shown("event", session[1], event)
+
+
+def _shown(kind: str, of: str, row: AuditEntry | Event) -> dict[str, Any]:
+    moment = row.at.astimezone(UTC).isoformat()
+    told = {"seq": row.seq, "type": row.type, "at": moment, "payload": row.payload, "hash": bytes(row.hash).hex()}
+    return {"kind": kind, "of": of, **told}

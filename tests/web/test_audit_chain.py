@@ -4,13 +4,13 @@ import json
 from io import StringIO
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from cayu_review.services.token import create_token, revoke_token
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import Conflict
-from cayu_runtime.models import AuditEntry, Tenant
+from cayu_runtime.models import AuditEntry, Event, Tenant
 from cayu_runtime.services.pause import pause_dispatch, resume_dispatch
 from tests.web.office import Office
 
@@ -49,6 +49,27 @@ def test_tokens_without_their_text(office: Office) -> None:
     assert [entry.type for entry in entries] == ["token.created", "token.revoked"]
     assert text not in json.dumps([entry.payload for entry in entries])
     assert entries[0].payload["on_behalf_of"] == f"user:{office.bob.pk}"
+
+
+def test_an_export_has_every_record_of_the_tenant_and_stands_on_its_chain(office: Office) -> None:
+    session = office.ask()
+    office.ask(by=office.carol, tenant=office.south)
+    office.person("ada", office.north, "auditor")
+    out = StringIO()
+    call_command("export", "north", "--as", "ada", "--reason", "the yearly audit", stdout=out)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert {line["of"] for line in lines} == {"north", session.session_id}
+    events = [line["type"] for line in lines if line["kind"] == "event"]
+    assert events == list(Event.objects.filter(session=session).order_by("seq").values_list("type", flat=True))
+    last = [line for line in lines if line["kind"] == "audit"][-1]
+    assert (last["type"], last["payload"]["reason"]) == ("records.exported", "the yearly audit")
+    assert chain(office.south) == []
+    for who, said in (("bob", "role auditor"), ("nobody", "no person")):
+        with pytest.raises(CommandError, match=said):
+            call_command("export", "north", "--as", who, "--reason", "why", stdout=StringIO())
+    with pytest.raises(CommandError, match="no tenant"):
+        call_command("export", "nowhere", "--as", "ada", "--reason", "why", stdout=StringIO())
+    assert len(chain(office.north)) == 1
 
 
 def test_the_kill_switch_of_one_tenant_and_of_all(office: Office) -> None:
