@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -175,7 +174,7 @@ def _typed_receipt(request: HttpRequest) -> str:
     return text if len(text) <= MAX_RECEIPT else ""
 
 
-def _receipt(request: HttpRequest) -> dict[str, Any]:
+def _receipt(request: HttpRequest) -> str:
     upload = request.FILES.get("file")
     if upload is not None:
         raw = upload.read(MAX_RECEIPT + 1)
@@ -184,10 +183,4 @@ def _receipt(request: HttpRequest) -> dict[str, Any]:
         text = request.POST.get("receipt", "")
     if len(text.encode("utf-8", "replace")) > MAX_RECEIPT:
         raise InvalidRequest(f"A receipt has at most {MAX_RECEIPT // 1024} KiB.")
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidRequest("The receipt is not JSON. Paste it as the receiving system gave it.") from None
-    if not isinstance(parsed, dict):
-        raise InvalidRequest("A receipt is one JSON object.")
-    return parsed
+    return text

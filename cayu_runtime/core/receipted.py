@@ -29,15 +29,24 @@ def record_verdict(lease: Lease, work: OpenRound, call_id: UUID, verification: V
         return change.session.state == "running"
 
 
-def record_verdict_unheld(session: UUID, effect_id: UUID, verification: Verification) -> EffectRecord:
-    """After a reconciliation, by whoever asked for it. Raises Conflict when nothing waits for a verifier."""
-    with transition(session) as change:
+def require_due(effect: EffectRecord) -> None:
+    """Raises Conflict unless the effect's receipt waits for a verifier."""
+    if effect.state != "receipted":
+        raise Conflict(f"This effect is {effect.state}; no verification is due.")
+
+
+def record_verdict_unheld(seen: EffectRecord, verification: Verification) -> EffectRecord:
+    """After a reconciliation, by whoever asked for it. `seen` is the effect as it was when the verifier was asked: its
+    verdict is about that receipt. Raises Conflict when nothing waits for a verifier, or another receipt does.
+    """
+    with transition(seen.session_id) as change:
         work = load_round(change.session.id)
-        effect = EffectRecord.objects.select_related("call").filter(session=change.session, pk=effect_id).first()
+        effect = EffectRecord.objects.select_related("call").filter(session=change.session, pk=seen.pk).first()
         if effect is None:
             raise NotFound("There is no such effect.")
-        if effect.state != "receipted":
-            raise Conflict(f"This effect is {effect.state}; no verification is due.")
+        require_due(effect)
+        if effect.receipt_digest != seen.receipt_digest:
+            raise Conflict("Another receipt is held by now than the one that was verified. Verify it again.")
         if work is not None and effect.call_id in work.effects:
             effect = work.effects[effect.call_id]
         _close(change, work, effect, verification)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from ..contracts.reconciler import MAX_RECEIPT
 from ..core import adapters, canonical, receipted, reconciliation
 from ..core.reconciliation import Admitted, Executor, Reconciled, Request
 from ..core.results import visible
-from ..errors import EffectConflict, InvalidRequest, NotFound
+from ..errors import Conflict, EffectConflict, InvalidRequest, NotFound
 from ..models import EffectRecord, Tenant
 from ..selectors.worker import is_known_to_be_gone, lived_through
 
@@ -50,9 +51,9 @@ def look_up_effect(tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: See
 
 
 def supply_receipt(
-    tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: Seen, receipt: Mapping[str, Any], *, reason: str
+    tenant: Tenant, actor: Actor, effect_id: uuid.UUID, seen: Seen, receipt: Mapping[str, Any] | str, *, reason: str
 ) -> Reconciled:
-    """Have the tool's adapter judge a receipt that a person supplies: a JSON object of at most 96 KiB.
+    """Have the tool's adapter judge a receipt that a person supplies: a JSON object of at most 96 KiB, or its text.
 
     Only what the adapter validates for exactly this operation settles it; a person's word never does. Raises as
     `look_up_effect`.
@@ -61,9 +62,13 @@ def supply_receipt(
 
 
 def verify_effect(tenant: Tenant, actor: Actor, effect_id: uuid.UUID) -> EffectRecord:
-    """Have the verifier look at an effect whose receipt is held, if whoever should have was lost."""
+    """Have the verifier look at an effect whose receipt is held, if whoever should have was lost.
+
+    Conflict when none is due, or when another receipt came to be held meanwhile; nobody is asked in vain.
+    """
     effect = _find(tenant, effect_id)
     authority.require(actor, "reconcile", effect)
+    receipted.require_due(effect)
     return _verified(registry.find_agent(effect.session.agent), effect)
 
 
@@ -108,7 +113,9 @@ def _answered(admitted: Admitted, receipt: Mapping[str, Any] | None, actor: Acto
     if outcome.finding == Finding.CONFLICT:
         raise EffectConflict(outcome.message or "The evidence does not fit this operation. It is kept.")
     if outcome.effect.state == "receipted":
-        _verified(agent, outcome.effect)
+        with suppress(Conflict):  # the session's own worker verified it first
+            _verified(agent, outcome.effect)
+        outcome.effect.refresh_from_db()
     return outcome
 
 
@@ -129,7 +136,7 @@ def _verified(agent: Agent | None, effect: EffectRecord) -> EffectRecord:
     tool = adapters.tool_of(agent, effect.call)
     inquiry = adapters.inquiry_of(agent, effect.call, effect, effect.session.session_id)
     verification = adapters.verify(tool.verifier if tool else None, inquiry)
-    return receipted.record_verdict_unheld(effect.session_id, effect.pk, verification)
+    return receipted.record_verdict_unheld(effect, verification)
 
 
 def _find(tenant: Tenant, effect_id: uuid.UUID) -> EffectRecord:
@@ -139,9 +146,12 @@ def _find(tenant: Tenant, effect_id: uuid.UUID) -> EffectRecord:
     return effect
 
 
-def _checked(receipt: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(receipt: Mapping[str, Any] | str) -> dict[str, Any]:
     try:
-        plain: dict[str, Any] = canonical.exact(dict(receipt))
+        read = canonical.parse(receipt) if isinstance(receipt, str) else receipt
+        if not isinstance(read, Mapping):
+            raise InvalidRequest("A receipt is one JSON object.")
+        plain: dict[str, Any] = canonical.exact(dict(read))
     except (canonical.NotCanonical, TypeError, ValueError) as error:
         raise InvalidRequest(f"The receipt can't be used: {error}") from None
     size = canonical.size_of(plain)

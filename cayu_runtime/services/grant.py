@@ -28,6 +28,7 @@ MAX_TIME = timedelta(days=30)
 MIN_TIME = timedelta(minutes=1)
 DEFAULT_USES = 10
 MAX_USES = 1000
+MAX_TOLD = 4 * 1024  # of the rules, on the audit chain
 
 
 def make_grant(
@@ -69,7 +70,8 @@ def make_grant(
             tool=grant.tool,
             tool_version=grant.tool_version,
             agent=grant.agent,
-            rules=canonical.digest(grant.rules).hex(),
+            rules=grant.rules if canonical.size_of(grant.rules) <= MAX_TOLD else "(long)",
+            rules_digest=canonical.digest(grant.rules).hex(),
             expires_at=grant.expires_at.isoformat(),
             max_uses=grant.max_uses,
             reason=grant.reason,

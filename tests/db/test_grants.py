@@ -19,6 +19,7 @@ from cayu_runtime import (
 )
 from cayu_runtime.core import clock, engine
 from cayu_runtime.errors import Conflict, InvalidRequest
+from cayu_runtime.management.audit.ties import tie_damage
 from cayu_runtime.models import Approval, AuditEntry, Decision, Event, Grant
 from cayu_runtime.services.approval import revoke_approval
 from cayu_runtime.services.grant import make_grant, revoke_grant
@@ -57,6 +58,16 @@ def test_a_call_in_the_range_passes_is_counted_and_says_under_whose_grant(machin
     assert (event.payload["grant"], event.payload["by_name"]) == (str(grant.pk), "bob")
     assert "tool.call.approval_requested" not in machine.events(session)
     assert "Only x" not in str(machine.transcript(session)), "why it was granted is no word to the agent"
+
+
+def test_a_use_that_no_approval_names_is_found_by_verify_audit(machine: Machine) -> None:
+    agent = known(Counter())
+    grant = grant_for(machine)
+    machine.start(agent)
+    assert not [damage for damage in tie_damage(machine.tenant) if damage.where.startswith("grant")]
+    Grant.objects.filter(pk=grant.pk).update(uses=2)
+    (damage,) = [damage for damage in tie_damage(machine.tenant) if damage.where.startswith("grant")]
+    assert "used 2 times; 1 approvals name it" in damage.what
 
 
 @pytest.mark.parametrize(

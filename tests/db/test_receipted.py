@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import pytest
 from django.db import connection
 
-from cayu_runtime import Finding, Verdict
+from cayu_runtime import Finding, Verdict, Verification
 from cayu_runtime.core import adapters, execution
+from cayu_runtime.core.receipted import record_verdict_unheld
 from cayu_runtime.core.transitions import transition
 from cayu_runtime.errors import Conflict
-from cayu_runtime.models import Event
+from cayu_runtime.models import EffectRecord, Event
 from cayu_runtime.services.effect import verify_effect
 from cayu_runtime.services.session import interrupt_session
 from tests.db.test_recovery import unacknowledged_once
@@ -126,8 +128,43 @@ def test_who_asked_may_let_it_be_verified_after_a_crash(machine: Machine, monkey
     verify_effect(machine.tenant, machine.bob, effect.pk)
     machine.run(session)
     assert (machine.effect(session).state, session.state) == ("completed", "completed")
-    with pytest.raises(Conflict, match="no verification is due"):
-        verify_effect(machine.tenant, machine.bob, effect.pk)
+    with monkeypatch.context() as patch:
+        patch.setattr(adapters, "verify", dies)  # nobody is asked in vain
+        with pytest.raises(Conflict, match="no verification is due"):
+            verify_effect(machine.tenant, machine.bob, effect.pk)
+
+
+def test_a_verdict_about_an_earlier_receipt_closes_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = Downstream(Adapter(Finding.CONFIRMED_DONE), verifier=Looks(Verdict.PASSED))
+    _, effect = unknown(machine, tool)
+    with monkeypatch.context() as patch:
+        patch.setattr(adapters, "verify", dies)
+        with pytest.raises(Dies):
+            look_up(machine, effect)
+    effect.refresh_from_db()
+    seen = copy(effect)
+    EffectRecord.objects.filter(pk=effect.pk).update(receipt_digest=bytes(32))
+    with pytest.raises(Conflict, match="Another receipt"):
+        record_verdict_unheld(seen, Verification(Verdict.PASSED))
+    assert machine.effect(effect.session).state == "receipted"
+
+
+def test_who_asked_is_answered_also_when_a_worker_verified_first(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = Downstream(Adapter(Finding.CONFIRMED_DONE), verifier=Looks(Verdict.PASSED, Verdict.PASSED))
+    _, effect = unknown(machine, tool)
+    verify = adapters.verify
+
+    def overtaken(*asked: Any) -> Verification:
+        said = verify(*asked)
+        record_verdict_unheld(machine.effect(effect.session), said)
+        return said
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adapters, "verify", overtaken)
+        said = look_up(machine, effect)
+    assert (said.finding, said.effect.state) == ("confirmed_done", "completed")
 
 
 def test_a_receipt_whose_settlement_was_not_acknowledged_is_verified(

@@ -177,7 +177,7 @@ def no_receipt(page: Any, states: States) -> None:
     page.get_by_label("Receipt, as JSON", exact=False).fill("Refund 81, booked on Friday")
     page.get_by_label("Where does it come from?").fill("The ledger's clerk sent it.")
     page.get_by_role("button", name="Have this receipt judged").click()
-    page.get_by_text("The receipt is not JSON", exact=False).wait_for()
+    page.get_by_text("This is not JSON", exact=False).wait_for()
 
 
 def decide_together(page: Any, states: States) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,17 @@ def test_an_entry_point_refuses_with_the_fix(entry: str) -> None:
     assert "cayu.E001" in child.stderr
     assert "Set SECRET_KEY in the environment" in child.stderr
     assert "cayu.E002" in child.stderr
+
+
+def test_a_command_on_a_database_without_tables_says_what_to_do(tmp_path: Path) -> None:
+    given = {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.sqlite3", "SECRET_KEY": "x" * 50, "CAYU_ALLOW_SQLITE": "1"}
+    child = subprocess.run(
+        [sys.executable, "manage.py", "effects", "list", "--tenant", "acme"],
+        cwd=ROOT, env={**os.environ, "CAYU_ENV_FILE": "", **given}, capture_output=True, text=True, timeout=50,
+    )  # fmt: skip
+    assert child.returncode == 1
+    assert "Traceback" not in child.stderr
+    assert child.stderr.strip().endswith("Check DATABASE_URL, then run: manage.py migrate")
 
 
 def test_the_settings_of_the_tests_are_let_through(monkeypatch: pytest.MonkeyPatch) -> None:

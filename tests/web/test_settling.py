@@ -108,10 +108,11 @@ def test_a_receipt_that_the_adapter_validates_settles_it(office: Office, alice: 
         ("not JSON", "not JSON"),
         ("[1]", "one JSON object"),
         ('{"a": "' + "x" * 99_000 + '"}', "at most 96 KiB"),
-        ("[" * 5000, "not JSON"),
+        ("[" * 5000, "nested deeper"),
+        ('{"operation": "a", "operation": "b"}', "stands twice"),
         ('{"operation": "other"}', "another operation"),
     ],
-    ids=["no JSON", "no object", "too large", "too deep", "of another operation"],
+    ids=["no JSON", "no object", "too large", "too deep", "a key twice", "of another operation"],
 )
 def test_what_is_no_receipt_settles_nothing(office: Office, alice: Client, receipt: str, says: str) -> None:
     effect = unknown(office)

@@ -64,6 +64,8 @@ class Command(BaseCommand):
         """1. End what is left of a killed start. 2. Check the ports. 3. Make or load the secrets. 4. Prepare the
         database. 5. Start and wait until all answer. 6. Watch until a signal comes or a process ends. 7. End all."""
         self._end_leftovers(folder)
+        if os.environ.get("DATABASE_URL"):
+            self._say(f"The demo keeps a database of its own in {_shown(folder.path)}; DATABASE_URL is not used.")
         _check_ports(host, port, ledger_port)
         secrets = folder.secrets()
         environment = _environment(folder, secrets, ledger_port)

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import Count, F, Model, Q, QuerySet
 
 from ...core import canonical
 from ...core.judgement import action_digests
@@ -18,6 +18,7 @@ from ...models import (
     Attempt,
     Decision,
     EffectRecord,
+    Grant,
     IdempotencyKey,
     Message,
     Proposal,
@@ -68,6 +69,7 @@ def tie_damage(tenant: Tenant) -> Iterator[Damage]:
     yield from _judge(EffectRecord.objects.filter(tenant=tenant).select_related("call"), _effect_problem)
     yield from _judge(Approval.objects.filter(tenant=tenant).select_related("call", "decided_by"), _approval_problem)
     yield from _judge(Proposal.objects.filter(tenant=tenant), _proposal_problem)
+    yield from _grant_damage(tenant)
 
 
 def reference_damage() -> Iterator[Damage]:
@@ -167,3 +169,13 @@ def _proposal_problem(proposal: Proposal) -> str:
     if canonical.digest(proposal.fields) != proposal.fields_digest:
         return "Its fields are not those that were digested."
     return ""
+
+
+def _grant_damage(tenant: Tenant) -> Iterator[Damage]:
+    """Each use of a grant is one approval, decided in its maker's name, and each such approval is one use."""
+    fits = Q(approvals__tenant=F("tenant"), approvals__decided_by__actor=F("made_by"))
+    grants = Grant.objects.filter(tenant=tenant)
+    counted = grants.annotate(named=Count("approvals"), own=Count("approvals", filter=fits))
+    for grant in counted.exclude(uses=F("named"), own=F("named")).order_by("pk").iterator(READ):
+        what = f"It says that it was used {grant.uses} times; {grant.named} approvals name it, {grant.own} rightly."
+        yield Damage("state", f"grant {grant.pk}", what)
