@@ -240,6 +240,8 @@ SHOTS = [
            "approval differs"),
     *_each("approval", "approval mine", "approval of a colleague"),
     Shot("approval-asking", "approval", "approval near its end", act=ask),
+    Shot("approval-agreed", "approval", "approval several people"),
+    Shot("approval-to-agree", "approval", "approval several people", "erin"),
     Shot("approval-viewer", "approval", "approval odd", "bob"),
     Shot("approval-no-reason", "approval", "approval idempotent", refused=400, act=deny_without_reason),
     Shot("approval-too-late", "approval", "approval idempotent", refused=409, act=decide_late),

@@ -12,7 +12,7 @@ from cayu_review.services.claim import claim_approval
 from cayu_review.services.membership import Limits, grant_role
 from cayu_review.services.token import create_token, revoke_token
 from cayu_review.sign_in import FAILURES_OF_ACCOUNT, admit
-from cayu_runtime.contracts import Actor
+from cayu_runtime.contracts import Actor, Agreement, Stage
 from cayu_runtime.models import Approval, Proposal
 from cayu_runtime.services.pause import pause_dispatch
 from cayu_runtime.services.session import interrupt_session, start_session
@@ -122,6 +122,13 @@ def _asked(states: States) -> None:
     states.approval("own", office.approval(office.ask(by=office.alice, task="refund my own order")))
     states.approval("near its end", office.approval(office.ask(("refund", {"order": "12"}), expires_in=900)))
     states.approval("long", office.approval(office.ask(("refund", {"order": "9", "story": STORY * 800}))))
+    board = Agreement((Stage(2), Stage(1, tier=3)), escalate_after=86400, conditions=True)
+    several = office.approval(
+        office.ask(("refund", {"order": "order 1042"}), task="refund order 1042", agreement=board)
+    )
+    form = office.form(several, "approve", condition="Only if the parcel is back.", reason="I saw the photographs.")
+    office.client(office.alice).post(f"/approvals/{several.id}/decide/", form)
+    states.approval("several people", several)
     states.session("long", office.ask(("look", {"order": "9"}), gated=(), task=STORY * 90))
     for number in range(6):
         office.ask(("refund", {"order": f"{2000 + number}"}), task=f"refund order {2000 + number}")

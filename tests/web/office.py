@@ -7,7 +7,20 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from cayu_review.services.membership import grant_role
-from cayu_runtime import Agent, Call, Reply, Tool, ToolContext, ToolEffect, ToolResult, ToolSpec, Turn, registry
+from cayu_runtime import (
+    Agent,
+    Agreement,
+    Call,
+    Reply,
+    Tool,
+    ToolContext,
+    ToolEffect,
+    ToolPolicy,
+    ToolResult,
+    ToolSpec,
+    Turn,
+    registry,
+)
 from cayu_runtime.contracts import Actor
 from cayu_runtime.core import engine
 from cayu_runtime.models import Approval, EffectRecord, Question, Session, Tenant
@@ -73,6 +86,7 @@ class Office:
         reason: str = "Money leaves the company.",
         four_eyes: bool | None = None,
         editable: bool = False,
+        agreement: Agreement | None = None,
     ) -> Session:
         """Start a session whose agent makes these calls, and run it until it waits or ends."""
         wanted = tuple(Call(name, arguments) for name, arguments in calls or [("refund", {"order": "1042"})])
@@ -82,7 +96,9 @@ class Office:
                 return Reply(" ".join(f"{outcome.tool}: {outcome.status}." for outcome in turn.outcomes))
             return Reply(calls=wanted)
 
-        policy = RequireApproval(tuple(gated), expires_in, four_eyes, reason, editable) if gated else Allow(("*",))
+        policy: ToolPolicy = Allow(("*",))
+        if gated:
+            policy = RequireApproval(tuple(gated), expires_in, four_eyes, reason, editable, agreement=agreement)
         name = self.desks.setdefault(policy, f"desk-{len(self.desks) + 1}" if self.desks else "desk")
         registry.register_for_test(
             Agent(
