@@ -19,11 +19,15 @@ from cayu_runtime.models import Approval, EffectRecord, Grant, Question, Session
 from .models import Membership
 from .selectors.identity import wants_fresh_sign_in
 from .selectors.membership import PERSON, held_in, is_of_tenant_alone, is_superuser
-from .selectors.token import TOKEN, scopes_of
+from .selectors.token import TOKEN, made_token_for, scopes_of
 
 Answer = Permit | Refusal
 
 OWN_REQUEST = Refusal("own_request", "You asked for this yourself, so somebody else must decide it.")
+OWN_TOKEN = Refusal(
+    "own_request",
+    "You made a token that asks in this person's name, so what is asked in their name somebody else must decide.",
+)
 OWN_CHANGE = Refusal("own_request", "You changed these arguments yourself, so somebody else must agree to them.")
 STEP_UP = Refusal(
     "step_up_required",
@@ -210,6 +214,8 @@ def may_revoke(actor: Actor, approval: Approval) -> Answer:
         return OWN_REQUEST
     if approval.four_eyes and approval.edited_by == actor.subject:
         return OWN_CHANGE
+    if approval.four_eyes and made_token_for(approval.tenant_id, actor.subject, approval.requester):
+        return OWN_TOKEN
     held = roles.get("approver")
     if held is None:
         return NOT_APPROVER

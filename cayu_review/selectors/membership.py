@@ -27,7 +27,7 @@ def _in_time() -> Q:
 
 def held_in(tenant_id: UUID, subject: str) -> dict[str, Membership]:
     """What an active person holds in a tenant at this moment, by role. Nothing for a subject that is no person."""
-    key = _key_of(subject)
+    key = key_of(subject)
     if key is None:
         return {}
     rows = Membership.objects.filter(_in_time(), tenant=tenant_id, user=key, user__is_active=True)
@@ -82,7 +82,7 @@ def find_person(name: str) -> AbstractBaseUser | None:
 
 def names_of(subjects: Iterable[str]) -> dict[str, str]:
     """The names of those of these subjects that are people, whether their account is still on or not."""
-    keys = {subject: key for subject in subjects if (key := _key_of(subject)) is not None}
+    keys = {subject: key for subject in subjects if (key := key_of(subject)) is not None}
     people = get_user_model().objects.in_bulk(set(keys.values()))
     return {
         subject: people[key].get_full_name() or people[key].get_username()
@@ -93,7 +93,7 @@ def names_of(subjects: Iterable[str]) -> dict[str, str]:
 
 def is_superuser(subject: str) -> bool:
     """Whether this subject is an active superuser at this moment."""
-    key = _key_of(subject)
+    key = key_of(subject)
     return key is not None and get_user_model().objects.filter(pk=key, is_active=True, is_superuser=True).exists()
 
 
@@ -110,7 +110,8 @@ def people_of(tenant_id: UUID | None) -> Exists:
     return Exists(Membership.objects.filter(user=OuterRef("pk"), tenant=tenant_id))
 
 
-def _key_of(subject: str) -> Any:
+def key_of(subject: str) -> Any:
+    """The account's key in a subject; None if it is no person's."""
     if not subject.startswith(PERSON):
         return None
     try:

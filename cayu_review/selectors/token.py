@@ -11,7 +11,7 @@ from cayu_runtime.errors import NotFound
 from cayu_runtime.models import Tenant
 
 from ..models import ApiToken
-from .membership import PERSON
+from .membership import PERSON, key_of
 
 TOKEN = "token:"  # noqa: S105  how the subject of a token begins
 
@@ -46,6 +46,14 @@ def find_token(tenant: Tenant, token_id: UUID) -> ApiToken:
     if row is None:
         raise NotFound("There is no such token.")
     return row
+
+
+def made_token_for(tenant_id: UUID, maker: str, person: str) -> bool:
+    """Whether `maker` ever made a token that asks in this other person's name here. Ended ones count: what they asked
+    for may still wait.
+    """
+    key = key_of(person) if maker != person else None
+    return key is not None and ApiToken.objects.filter(tenant=tenant_id, on_behalf_of=key, created_by=maker).exists()
 
 
 def scopes_of(tenant_id: UUID, subject: str, on_behalf_of: str) -> frozenset[str]:

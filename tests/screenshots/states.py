@@ -123,9 +123,7 @@ def _asked(states: States) -> None:
     states.approval("near its end", office.approval(office.ask(("refund", {"order": "12"}), expires_in=900)))
     states.approval("long", office.approval(office.ask(("refund", {"order": "9", "story": STORY * 800}))))
     board = Agreement((Stage(2), Stage(1, tier=3)), escalate_after=86400, conditions=True)
-    shared = office.approval(
-        office.ask(("refund", {"order": "order 1042"}), task="refund order 1042", agreement=board)
-    )
+    shared = office.approval(office.ask(("refund", {"order": "order 1042"}), task="refund order 1042", agreement=board))
     form = office.form(shared, "approve", condition="Only if the parcel is back.", reason="I saw the photographs.")
     office.client(office.alice).post(f"/approvals/{shared.id}/decide/", form)
     states.approval("several people", shared)

@@ -26,6 +26,7 @@ LIMITED = {
     "user:10": Membership(role="approver", tools=["refund"], targets=["orders/*"]),
     "user:11": Membership(role="reconciler", tools=["pay*", "refund"]),
 }
+MADE = ("user:2", "user:8")
 ROOT = "user:7"
 
 
@@ -35,6 +36,7 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> None:
         return {role: LIMITED.get(subject, Membership(role=role)) for role in HELD.get((tenant, subject), ())}
 
     monkeypatch.setattr(permissions, "held_in", held)
+    monkeypatch.setattr(permissions, "made_token_for", lambda tenant, maker, person: (maker, person) == MADE)
     monkeypatch.setattr(permissions, "is_superuser", lambda subject: subject == ROOT)
     monkeypatch.setattr(permissions, "is_of_tenant_alone", lambda user, tenant: user == ("of", tenant))
 
@@ -125,6 +127,12 @@ def test_own_requests_are_refused_under_four_eyes_to_everybody() -> None:  # A22
     assert may(actor("user:2"), "decide", approval("user:2", four_eyes=False)) == "permitted"
 
 
+def test_who_made_a_token_decides_nothing_that_is_asked_in_its_persons_name() -> None:  # A22
+    assert may(actor("user:2"), "decide", approval("user:8")) == "own_request"
+    assert may(actor("user:2"), "revoke", approval("user:8")) == "own_request"
+    assert may(actor("user:2"), "decide", approval("user:8", four_eyes=False)) == "permitted"
+
+
 def test_a_superuser_without_a_role_has_no_authority() -> None:
     root = actor("user:7", is_superuser=True)
     assert may(root, "decide", approval()) == "not_permitted"
@@ -177,7 +185,7 @@ def test_every_refusal_is_a_whole_sentence() -> None:
     refusals = [permissions.OWN_REQUEST, permissions.NO_ROLE, permissions.NOT_APPROVER, permissions.ONLY_PEOPLE]
     refusals += [permissions.NOT_ASKER, permissions.ONLY_OPERATORS, permissions.NOT_STARTER]
     refusals += [permissions.NOT_AUDITOR, permissions.NOT_ADMINISTRATOR, permissions.NOT_YOURS]
-    refusals += [permissions.NOT_ASKED, permissions.ONLY_PEOPLE_ANSWER, permissions.OUT_OF_REACH]
+    refusals += [permissions.NOT_ASKED, permissions.ONLY_PEOPLE_ANSWER, permissions.OUT_OF_REACH, permissions.OWN_TOKEN]
     refusals += [permissions.NOT_WHOLE, permissions.ONLY_SHELL]
     answer = MembershipAuthority().may(actor("user:2"), "stop_the_world", None)
     assert isinstance(answer, Refusal)
