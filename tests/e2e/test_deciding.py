@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,29 +27,39 @@ def manage(up: Up, *words: str) -> str:
     return done.stdout
 
 
-def test_an_approver_makes_a_refund_smaller_and_the_ledger_sees_that_amount_once(
-    start_up: Callable[[], Up], people: Callable[[Up], tuple[Person, Person]]
+def second_approver(browser: Any, up: Up) -> Person:
+    word = "a second pair of eyes"
+    make = f"from django.contrib.auth.models import User; User.objects.create_user('controller', password={word!r})"
+    manage(up, "shell", "-c", make)
+    manage(up, "grantrole", "controller", "demo", "approver")
+    return Person(browser, up, "controller", word)
+
+
+def test_an_approver_makes_a_refund_smaller_another_approves_it_and_the_ledger_sees_that_amount_once(
+    browser: Any, start_up: Callable[[], Up], people: Callable[[Up], tuple[Person, Person]]
 ) -> None:  # A15
     up = start_up().until_ready()
     requester, approver = people(up)
     session = requester.asks("refund order 1042 500 because damaged")
     requester.opens("Refund order 1042")
-    assert requester.page.get_by_text("Change before approving").count() == 0
+    assert requester.page.get_by_text("Change it, for somebody else to approve").count() == 0
     approver.opens("Refund order 1042")
     page = approver.page
-    page.get_by_text("Change before approving").click()
+    page.get_by_text("Change it, for somebody else to approve").click()
     field = page.get_by_label("Arguments, as JSON")
     asked = field.input_value()
     assert '"amount": "500.00"' in asked
 
     field.fill(asked.replace('"500.00"', '"50.00"'))
-    page.get_by_role("button", name="Approve with these changes").click()
-    page.get_by_role("heading", name="What you change").wait_for()
-    page.get_by_text('amount "500.00" → "50.00"').wait_for()
-    page.locator("[data-exact-end]").scroll_into_view_if_needed()
+    page.get_by_role("button", name="Record these changes").click()
+    page.get_by_text("Changed. Somebody else must approve it as it is now.").wait_for()
+    approver.opens("Refund order 1042")
+    page.get_by_text("You changed these arguments yourself", exact=False).first.wait_for()
     assert refunds(up) == []
-    page.get_by_role("button", name="Yes, refund order 1042").click()
-    page.get_by_text("Approved as you changed it. Not dispatched yet.").wait_for()
+    controller = second_approver(browser, up)
+    controller.approves("Refund order 1042")
+    controller.context.close()
+    assert controller.problems == []
 
     requester.sees(session, "Order 1042: 50.00 was refunded")
     requester.sees(session, "Changed by approver before it was approved")
