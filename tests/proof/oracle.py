@@ -210,7 +210,8 @@ class Oracle:
                 yield f"LOST: {decision[1]} by {decision[2]} was acknowledged and is not recorded"
         for decision in recorded - self.decided.keys():
             yield f"{decision[1]} by {decision[2]} is recorded, and nobody said so"
-        effective = Counter(str(d["approval_id"]) for d in self.rows.decisions if d["verdict"] != "revoke")
+        ending = [d for d in self.rows.decisions if d["verdict"] not in ("edit", "revoke")]
+        effective = Counter(str(d["approval_id"]) for d in ending)
         for approval in self.rows.approvals:
             verdicts = {d["verdict"] for d in self.rows.decisions if d["approval_id"] == approval["id"]}
             if effective[str(approval["id"])] > 1:

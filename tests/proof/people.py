@@ -118,14 +118,17 @@ class People:
 
     def decide(self, row: Approval, verdict: str, actor: Actor) -> Deed:
         seen: dict[str, Any] = {"version": row.version, "digest": bytes(row.intent_digest).hex(), "reason": "seen"}
+        recorded = verdict
         if verdict == "approve" and row.editable and self.chance.random() < 0.15:
-            seen["arguments"] = {**row.call.arguments, "n": 100 + self.chance.randint(1, 25)}
+            before, n = row.call.arguments.get("n"), 100 + self.chance.randint(1, 25)
+            seen["arguments"] = {**row.call.arguments, "n": n + 25 if n == before else n}
+            recorded = "edit" if row.four_eyes else "approve"  # then somebody else must approve what they wrote
         key, session = row.pk, row.session.session_id
 
         def work() -> Any:
             return decide_approval(self.tenant, actor, key, verdict=verdict, **seen)
 
-        return Deed(verdict, session, work, (str(key), verdict, actor.subject))
+        return Deed(verdict, session, work, (str(key), recorded, actor.subject))
 
     def _revoke(self, row: Approval, actor: Actor) -> Deed:
         key, digest, version = row.pk, bytes(row.intent_digest).hex(), row.version
