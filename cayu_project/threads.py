@@ -17,15 +17,19 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 THREADS = 16
+MAX_BODY = 4 * 1024 * 1024
+"""More than any address takes. What is announced as longer is not read."""
 LENGTH_REQUIRED = b"Send the body with its Content-Length; a body in chunks is not read here."
+BODY_FOLLOWS = {b"content-length", b"transfer-encoding"}
 QUERY_SAFE = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 class InThreads:
     """An ASGI application that answers with a WSGI one; at most THREADS requests at once, the others wait.
 
-    A header with an underscore in its name is dropped, since WSGI can't tell it from the one with a hyphen. A client
-    that leaves in the middle of its body has sent nothing: reading it raises OSError.
+    A body is received whole before a thread is taken, so a client that sends slowly keeps nobody else waiting. A header
+    with an underscore in its name is dropped, since WSGI can't tell it from the one with a hyphen. A client that leaves
+    in the middle of its body has sent nothing, and a body over MAX_BODY is not read: reading it raises OSError.
     """
 
     def __init__(self, application: Any) -> None:
@@ -41,15 +45,33 @@ class InThreads:
             await _refuse(send)
             return
         query = quote(scope["query_string"], safe=QUERY_SAFE).encode()
-        await self.inner({**scope, "headers": headers, "query_string": query}, _whole(receive), send)  # type: ignore[arg-type]
+        body = await _whole(receive, _length(headers)) if names & BODY_FOLLOWS else b""
+        await self.inner({**scope, "headers": headers, "query_string": query}, _given(body), send)  # type: ignore[arg-type]
 
 
-def _whole(receive: Receive) -> Receive:
-    async def read() -> Message:
+def _length(headers: list[tuple[bytes, bytes]]) -> int:
+    """What the server has let through is a number."""
+    return max((int(value) for name, value in headers if name == b"content-length"), default=0)
+
+
+async def _whole(receive: Receive, length: int) -> bytes | OSError:
+    """The body, or why there is none to read."""
+    body = bytearray()
+    more = length <= MAX_BODY
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise OSError("The client left before it had sent the body.")
-        return message
+            return OSError("The client left before it had sent the body.")
+        body += message.get("body", b"")
+        more = message.get("more_body", False) and len(body) <= MAX_BODY
+    return bytes(body) if max(length, len(body)) <= MAX_BODY else OSError("The body is too large to be read.")
+
+
+def _given(body: bytes | OSError) -> Receive:
+    async def read() -> Message:
+        if isinstance(body, OSError):
+            raise body
+        return {"type": "http.request", "body": body, "more_body": False}
 
     return read
 

@@ -48,6 +48,8 @@ class Limits:
         for moment in (self.valid_from, self.valid_until):
             if moment is not None and moment.tzinfo is None:
                 raise InvalidRequest("Say the time zone of when the role begins or ends, like 2027-01-31T18:00Z.")
+            if moment is not None and not 1 < moment.year < 9999:
+                raise InvalidRequest("A role begins and ends in a year from 2 to 9998. For no end, leave it out.")
         if self.valid_from and self.valid_until and self.valid_until <= self.valid_from:
             raise InvalidRequest("The role would end before it begins.")
         return Limits(self.tier, tools, targets, self.valid_from, self.valid_until)

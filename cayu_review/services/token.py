@@ -44,8 +44,10 @@ def create_token(
         raise InvalidRequest(f"A token has one scope or more of: {', '.join(SCOPES)}.")
     if not 1 <= days <= MAX_DAYS:
         raise InvalidRequest(f"A token is valid for 1 to {MAX_DAYS} days.")
-    if not name.strip() or len(name) > 100:
-        raise InvalidRequest("Name the token after the client that will send it, with 1 to 100 characters.")
+    if not name.strip() or len(name) > 100 or not name.isprintable():
+        raise InvalidRequest(
+            "Name the token after the client that will send it, with 1 to 100 characters that can be seen."
+        )
     if not roles_of(tenant.id, f"{PERSON}{on_behalf_of.pk}"):
         raise InvalidRequest(
             f"{on_behalf_of.get_username()} has no role in {tenant.slug}. Grant one first: manage.py grantrole "

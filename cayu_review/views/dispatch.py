@@ -18,8 +18,6 @@ from ..actors import Member
 from ..drafts import draft_of
 from .pages import READING, members_only, page
 
-MAX_NAME = 100
-
 
 @require_http_methods([*READING, "POST"])
 @members_only
@@ -30,9 +28,6 @@ def dispatch(request: HttpRequest, member: Member) -> HttpResponse:
         return _page(request, member)
     tool, agent = (request.POST.get(name, "").strip() for name in ("tool", "agent"))
     try:
-        for what, value in (("tool", tool), ("agent", agent)):
-            if len(value) > MAX_NAME or "\0" in value:
-                raise InvalidRequest(f"No {what} has such a name.")
         pause_dispatch(member.actor, reason=draft_of(request), tenant=member.tenant, tool=tool, agent=agent)
     except InvalidRequest as refusal:
         return _page(request, member, refusal.message, 400)

@@ -146,7 +146,7 @@ def cursor_of(request: HttpRequest) -> Cursor | None:
     moment, _, row_id = text.partition("~")
     try:
         at = parse_datetime(moment)
-        if at is None or at.tzinfo is None:
+        if at is None or at.tzinfo is None or not 1 < at.year < 9999:  # at the ends of time UTC has no such moment
             raise ValueError
         return at, UUID(row_id)
     except ValueError:

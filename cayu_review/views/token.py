@@ -36,13 +36,17 @@ def tokens(request: HttpRequest, member: Member) -> HttpResponse:
         person = find_person(given["person"])
         if person is None:
             raise InvalidRequest("There is nobody with this name. A token acts for a person who has a role here.")
-        days = int(given["days"]) if given["days"].isascii() and given["days"].isdecimal() else 0
         token, text = create_token(
-            member.tenant, given["name"], person, given["scopes"].split(), min(days, MAX_DAYS + 1), actor=member.actor
+            member.tenant, given["name"], person, given["scopes"].split(), _days(given["days"]), actor=member.actor
         )
     except InvalidRequest as refusal:
         return _list(request, member, {"problem": refusal.message, "given": given}, 400)
     return _list(request, member, {"made": token, "text": text})
+
+
+def _days(text: str) -> int:
+    """0, which is refused, for what is no number or has more digits than any that is accepted."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_DAYS)) else 0
 
 
 def _list(

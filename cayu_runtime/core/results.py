@@ -92,7 +92,11 @@ def _bounded_json(value: Any, limit: int) -> Any:
 
 
 def visible(text: str) -> str:
-    """A person's text without control and invisible characters, except line breaks and tabs."""
+    """A person's text without control and invisible characters, except line breaks and tabs. What a database can't keep
+    is written out; a text of nothing else says nothing.
+    """
+    if not any(c.isprintable() and not c.isspace() for c in text):
+        return ""
     return "".join(c for c in storable_key(text) if c in "\n\t" or c.isprintable()).strip()
 
 

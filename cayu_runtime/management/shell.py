@@ -37,6 +37,8 @@ REFUSED = 1
 ATTENTION = 3
 """The command did what was asked, and found something that a person must look at."""
 
+MAX_LIMIT = 10_000
+
 
 def add_scope(parser: CommandParser) -> None:
     """`--tenant SLUG` or `--all-tenants`; one of them must be given. Read it with `tenants`."""
@@ -90,6 +92,13 @@ def reason(options: Mapping[str, Any]) -> str:
     if not said:
         raise CommandError("Say why: --reason needs a text that a person can read later.")
     return said
+
+
+def limit(options: Mapping[str, Any]) -> int:
+    """How many rows to read, of `--limit`. CommandError for none at all, or more than anybody reads."""
+    if not 1 <= options["limit"] <= MAX_LIMIT:
+        raise CommandError(f"--limit is a number of 1 or more, and at most {MAX_LIMIT}.")
+    return int(options["limit"])
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from ..errors import Conflict, InvalidRequest, LostRace, NotFound
 from ..models import DispatchPause, Tenant, ToolCall
 from .audit import audited, record
 
+MAX_NAME = 100
+
 
 def pause_dispatch(
     actor: Actor, *, reason: str, tenant: Tenant | None = None, tool: str = "", agent: str = ""
@@ -18,12 +20,15 @@ def pause_dispatch(
     """Close dispatch for what is named, until resumed. T3 reads it, so no call begins after this but those whose
     intent is being committed at this moment; calls that have begun go on.
 
-    InvalidRequest without a reason; Conflict when the same pause stands.
+    InvalidRequest without a reason, or for what can be no name; Conflict when the same pause stands.
     """
     authority.require(actor, "pause_dispatch", tenant)
     said = results.clean_text(reason, 500)
     if not said:
         raise InvalidRequest("Say why dispatch is paused: those who wait will read it.")
+    for what, name in (("tool", tool), ("agent", agent)):
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise InvalidRequest(f"No {what} has such a name.")
     pause = DispatchPause(
         id=ids.new_id(),
         tenant=tenant,

@@ -219,6 +219,7 @@ def test_a_receipt_of_something_else_is_refused_with_a_sentence_or_a_code(effect
         (["list"], "--tenant --all-tenants is required"),
         (["list", "--tenant", "nowhere"], "The tenants are: north, south"),
         (["list", "--all-tenants", "--limit", "0"], "--limit is a number of 1 or more"),
+        (["list", "--all-tenants", "--limit", "9" * 30], "at most 10000"),
         (["lookup", "01900000-0000-7000-8000-000000000000", "--reason", "x"], "--as"),
         ([], "list|show|lookup|receipt|abandon"),
     ],

@@ -88,3 +88,9 @@ def test_an_unknown_id_is_said(office: Office) -> None:
     for words in ("x", "01a231d7-8ea1-75db-908a-72f23ab66c75"):
         with pytest.raises(CommandError, match="There is no grant"):
             run("revoke", words, "--as", "alice", "--reason", "over")
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "10001", "9" * 30])
+def test_a_limit_that_no_list_has_is_a_sentence(office: Office, limit: str) -> None:
+    with pytest.raises(CommandError, match="--limit is a number of 1 or more, and at most 10000"):
+        run("list", "--all-tenants", "--limit", limit)

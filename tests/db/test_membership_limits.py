@@ -169,3 +169,11 @@ def test_the_commands_give_limits_and_take_roles(alice: User, north: Tenant) -> 
     ):
         with pytest.raises(CommandError, match=wrong):
             run(*arguments)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_moment_that_utc_does_not_have_is_a_sentence(alice: User, north: Tenant, moment: str) -> None:
+    for option in ("--from", "--until"):
+        with pytest.raises(CommandError, match="begins and ends in a year"):
+            call_command("grantrole", "alice", "north", "approver", option, moment)
+    assert not Membership.objects.exists()

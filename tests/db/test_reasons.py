@@ -46,3 +46,5 @@ def test_a_denial_of_invisible_characters_gives_no_reason(machine: Machine) -> N
     session = machine.start(agent_of(Counter(), policy=Gate(move_money="require_approval")))
     with pytest.raises(InvalidRequest, match="needs a reason"):
         machine.decide(machine.approvals(session)[0], "deny", reason="\x1b\u200b\u202e ")
+    with pytest.raises(InvalidRequest, match="needs a reason"):
+        machine.decide(machine.approvals(session)[0], "deny", reason="\0\ud800 \0")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cayu_project.threads import InThreads
+from cayu_project.threads import MAX_BODY, InThreads
 
 pytestmark = pytest.mark.unit
 
@@ -77,3 +77,37 @@ def test_a_body_without_its_length_is_refused_and_says_why() -> None:
     seen, status, body = ask([(b"transfer-encoding", b"chunked")], [part(b"abc")])
     assert (seen, status) == ({}, 411)
     assert b"Content-Length" in body
+
+
+def test_a_body_that_comes_slowly_takes_no_thread() -> None:
+    seen: Seen = {}
+    came: list[bool] = []
+
+    async def slowly() -> MutableMapping[str, Any]:
+        came.append(bool(seen))
+        return part(b"a", more=len(came) < 3)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        pass
+
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": "/x", "query_string": b""}
+    asyncio.run(InThreads(site(seen))({**scope, "headers": [(b"content-length", b"3")]}, slowly, send))
+    assert (came, seen["body"]) == ([False, False, False], b"aaa")
+
+
+@pytest.mark.parametrize("length", [str(MAX_BODY + 1).encode(), b"9" * 30])
+def test_a_body_that_is_announced_as_too_large_is_not_received(length: bytes) -> None:
+    seen, status, _ = ask([(b"content-length", length)], [])
+    assert (status, "body" in seen) == (200, False)
+    assert "too large" in seen["broke"]
+
+
+def test_a_body_that_grows_too_large_is_not_received_to_its_end() -> None:
+    headers = [(b"content-length", b"3"), (b"transfer-encoding", b"chunked")]
+    seen, _, _ = ask(headers, [part(b"a" * MAX_BODY, more=True), part(b"a", more=True)])
+    assert "too large" in seen["broke"]
+
+
+def test_a_request_without_a_body_waits_for_none() -> None:
+    seen, status, _ = ask([], [])
+    assert (status, seen["body"]) == (200, b"")

@@ -2,9 +2,11 @@
 
 import re
 from datetime import timedelta
+from io import StringIO
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -166,3 +168,55 @@ def test_a_pause_of_the_whole_deployment_is_seen_and_not_lifted_there(office: Of
     assert "An operator of the deployment lifts it." in page
     assert boss.post(f"/dispatch/{pause.pk}/resume/").status_code == 404
     assert DispatchPause.objects.count() == 1
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_moment_that_utc_does_not_have_is_refused(office: Office, boss: Client, moment: str) -> None:
+    for field in ("valid_from", "valid_until"):
+        answer = give(boss, "dave", "approver", **{field: moment})
+        assert (answer.status_code, "begins and ends in a year" in text(answer)) == (400, True)  # type: ignore[attr-defined]
+    assert not Membership.objects.filter(user=office.dave).exists()
+
+
+@pytest.mark.parametrize(
+    "field, value, said",
+    [
+        ("days", "9" * 5000, "valid for 1 to 366 days"),
+        ("days", "0090", "valid for 1 to 366 days"),
+        ("name", "n\0m", "that can be seen"),
+        ("name", "n\x1b[31m", "that can be seen"),
+    ],
+)
+def test_a_token_that_cannot_be_kept_is_refused(boss: Client, field: str, value: str, said: str) -> None:
+    form = {"name": "n", "person": "bob", "days": "90", "scopes": "read", field: value}
+    answer = boss.post("/tokens/", form)
+    assert (answer.status_code, said in text(answer)) == (400, True)
+    assert not ApiToken.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["a" * 101, "re\0fund", "re\x1bfund"])
+def test_what_can_be_no_name_is_not_paused(office: Office, boss: Client, name: str) -> None:
+    for field in ("tool", "agent"):
+        answer = boss.post("/dispatch/", {"reason": "down", field: name})
+        assert (answer.status_code, "has such a name" in text(answer)) == (400, True)
+    assert not DispatchPause.objects.exists()
+
+
+def test_the_shell_says_so_when_nothing_here_has_the_name_that_is_paused(office: Office) -> None:
+    def pause(tool: str) -> str:
+        told = StringIO()
+        call_command("dispatch", "pause", "--reason", "down", "--tool", tool, stdout=StringIO(), stderr=told)
+        return told.getvalue()
+
+    assert "No tool here is called 'refnd'" in pause("refnd")
+    assert pause("refund_order") == ""
+    assert {pause.tool for pause in DispatchPause.objects.all()} == {"refnd", "refund_order"}
+    with pytest.raises(CommandError, match="No tool has such a name"):
+        pause("a" * 101)
+
+
+@pytest.mark.parametrize("address", ["/", "/reconcile/", "/questions/", "/sessions/", "/grants/", "/tokens/"])
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00%2B14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_place_in_a_list_that_utc_does_not_have_is_refused(boss: Client, address: str, moment: str) -> None:
+    answer = boss.get(f"{address}?after={moment}~01900000-0000-7000-8000-000000000000")
+    assert (answer.status_code, "cannot be used" in text(answer)) == (400, True)

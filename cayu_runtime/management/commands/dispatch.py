@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from cayu_runtime import registry
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import CayuError
 from cayu_runtime.management import shell
@@ -37,6 +38,8 @@ class Command(BaseCommand):
             if options["action"] == "pause":
                 pause = pause_dispatch(actor, reason=options["reason"], **named)
                 shell.tell(self, [f"Paused: {_named(pause)}. Calls that have begun go on; no further one begins."])
+                for said in _unknown(pause):
+                    self.stderr.write(said)
             else:
                 woken = resume_dispatch(actor, **named)
                 shell.tell(self, [f"Resumed. {woken} waiting sessions were woken."])
@@ -59,6 +62,16 @@ def _status() -> Iterator[str]:
         yield f"{_named(pause)}: paused since {since} by {pause.created_by}: {pause.reason}"
     if not pauses:
         yield "Nothing is paused."
+
+
+def _unknown(pause: DispatchPause) -> Iterator[str]:
+    """What a slip of the pen named. It is no refusal: a newer build that is on its way may know it."""
+    agents = registry.agents()
+    tools = {tool.spec.name for agent in agents.values() for tool in agent.tools}
+    for what, name, known in (("tool", pause.tool, tools), ("agent", pause.agent, set(agents))):
+        if name and name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            yield f"No {what} here is called {name!r}, so this may hold nothing back. Known: {names}."
 
 
 def _named(pause: DispatchPause) -> str:

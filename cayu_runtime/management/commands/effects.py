@@ -64,9 +64,7 @@ class Command(BaseCommand):
             getattr(self, f"_{options['action']}")(options)
 
     def _list(self, options: dict[str, Any]) -> None:
-        if options["limit"] < 1:
-            raise CommandError("--limit is a number of 1 or more.")
-        limit, found = options["limit"], list[tuple[Tenant, EffectRecord]]()
+        limit, found = shell.limit(options), list[tuple[Tenant, EffectRecord]]()
         for tenant in shell.tenants(options):
             found += [(tenant, effect) for effect in uncertain(tenant, limit=limit + 1 - len(found))]
             if len(found) > limit:

@@ -45,9 +45,8 @@ class Command(BaseCommand):
             getattr(self, f"_{options['action']}")(options)
 
     def _list(self, options: dict[str, Any]) -> None:
-        if options["limit"] < 1:
-            raise CommandError("--limit is a number of 1 or more.")
-        found = [_shown(grant, tenant) for tenant in shell.tenants(options) for grant in _newest(tenant, options)]
+        limit, chosen = shell.limit(options), shell.tenants(options)
+        found = [_shown(grant, tenant) for tenant in chosen for grant in newest_grants(tenant, limit=limit)]
         shell.say(self, options, {"grants": found}, _listed(found))
 
     def _make(self, options: dict[str, Any]) -> None:
@@ -70,10 +69,6 @@ class Command(BaseCommand):
         taken = revoke_grant(tenant, actor, grant.pk, reason=shell.reason(options))
         said = f"The grant for {taken.tool} is taken back. What has begun goes on; nothing else begins under it."
         shell.say(self, options, {"grant": _shown(taken, tenant)}, [said])
-
-
-def _newest(tenant: Tenant, options: Mapping[str, Any]) -> list[Grant]:
-    return newest_grants(tenant, limit=options["limit"])
 
 
 def _find(options: Mapping[str, Any]) -> Grant:
