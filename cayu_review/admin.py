@@ -12,6 +12,7 @@ from django.contrib.admin.utils import unquote
 from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -25,7 +26,7 @@ from .forms import MembershipForm, PersonForm
 from .models import Membership
 from .models.membership import ROLES
 from .selectors.membership import people_of
-from .services.membership import grant_role, revoke_role
+from .services.membership import grant_role, record_account, revoke_role
 
 User = get_user_model()
 
@@ -136,6 +137,26 @@ class PersonAdmin(PeopleAdmin, UserAdmin):
         if not self.has_change_permission(request, self.get_object(request, unquote(object_id))):
             raise PermissionDenied
         return super().history_view(request, object_id, extra_context)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        with transaction.atomic():  # the password, and that somebody set it
+            return super().user_change_password(request, id, form_url)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Django's own history, and the audit chain."""
+        self._record(request, obj, "account.made")
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        parts = [part.get("changed", {}) for part in message if isinstance(part, dict)]
+        fields = sorted(str(name) for part in parts for name in part.get("fields", []))
+        self._record(request, obj, "account.changed", fields=fields, is_active=obj.is_active)
+        return super().log_change(request, obj, message)
+
+    def _record(self, request: HttpRequest, obj: Any, kind: str, **payload: Any) -> None:
+        actor = visitor_of(request).actor
+        if actor is not None:
+            record_account(obj, kind, actor, **payload)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         visitor = visitor_of(request)

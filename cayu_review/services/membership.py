@@ -14,7 +14,7 @@ from cayu_runtime import authority
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest
 from cayu_runtime.models import Tenant
-from cayu_runtime.services.audit import Trail, audited
+from cayu_runtime.services.audit import Trail, audited, record
 
 from ..models import Membership
 from ..models.membership import LIMITED, MAX_TIER, ROLES
@@ -165,6 +165,14 @@ def _revoke(trail: Trail, user: AbstractBaseUser, role: str, actor: Actor | None
         person = {"person": f"{PERSON}{user.pk}", "person_name": user.get_username()[:150]}
         trail.record("role.revoked", actor, **person, role=role)
     return removed > 0
+
+
+def record_account(user: AbstractBaseUser, kind: str, actor: Actor, **payload: Any) -> None:
+    """Put what was done to an account on the chain of each tenant in which it was given a role."""
+    tenants = Membership.objects.filter(user_id=user.pk).order_by("tenant").values_list("tenant", flat=True).distinct()
+    person = {"person": f"{PERSON}{user.pk}", "person_name": user.get_username()[:150]}
+    for tenant in tenants:
+        record(tenant, kind, actor, **person, **payload)
 
 
 def apply_claims(user: AbstractBaseUser, wanted: Mapping[UUID, Mapping[str, Limits]], actor: Actor) -> None:

@@ -1,5 +1,6 @@
 """People and roles: an administrator's own tenant, every tenant for a superuser, and no way over the border."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from cayu_review.models import Membership
 from cayu_review.selectors.membership import roles_of
 from cayu_review.services.membership import grant_role
+from cayu_runtime.models import AuditEntry
 from tests.web.office import Office
 
 PEOPLE = "/admin/auth/user/"
@@ -143,6 +145,25 @@ def test_an_administrator_switches_an_account_of_the_tenant_off_and_sets_its_pas
     office.bob.refresh_from_db()
     assert not office.bob.is_active
     assert roles(office, office.bob) == frozenset()
+
+
+def test_what_is_done_to_an_account_stands_on_the_audit_chain_without_its_password(
+    office: Office, boss: Client
+) -> None:
+    boss.post(f"{PEOPLE}add/", new_person("nina", role="approver"))
+    form = {"usable_password": "true", "password1": WORD, "password2": WORD}
+    boss.post(f"{PEOPLE}{office.bob.pk}/password/", form)
+    boss.post(f"{PEOPLE}{office.bob.pk}/change/", account_form(office.bob, is_active=""))
+    entries = AuditEntry.objects.filter(tenant=office.north, type__startswith="account.").order_by("seq")
+    assert [(entry.type, entry.payload["person_name"]) for entry in entries] == [
+        ("account.made", "nina"),
+        ("account.changed", "bob"),
+        ("account.changed", "bob"),
+    ]
+    assert {entry.payload["by_name"] for entry in entries} == {"boss"}
+    assert [entry.payload.get("is_active") for entry in entries] == [None, True, False]
+    assert any("assword" in field for field in entries[1].payload["fields"])
+    assert WORD not in json.dumps([entry.payload for entry in entries])
 
 
 @pytest.mark.parametrize("also", ["role elsewhere", "superuser", "staff"])
