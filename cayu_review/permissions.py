@@ -15,6 +15,7 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from cayu_runtime.contracts import Actor, Permit, Refusal
 from cayu_runtime.models import Approval, EffectRecord, Grant, Question, Session, Tenant
+from cayu_runtime.selectors.approval import has_edited
 
 from .models import Membership
 from .selectors.identity import wants_fresh_sign_in
@@ -212,7 +213,7 @@ def may_revoke(actor: Actor, approval: Approval) -> Answer:
         return NO_ROLE
     if approval.four_eyes and approval.requester == actor.subject:
         return OWN_REQUEST
-    if approval.four_eyes and approval.edited_by == actor.subject:
+    if approval.four_eyes and approval.edited_by and has_edited(approval, actor.subject):
         return OWN_CHANGE
     if approval.four_eyes and made_token_for(approval.tenant_id, actor.subject, approval.requester):
         return OWN_TOKEN

@@ -109,6 +109,8 @@ def decide(
 def _unfit(approval: Approval, answer: Answer, actor: Actor) -> Decided | Conflict | None:
     """Why this answer decides nothing about what is asked now: it is on record, or about something else."""
     mine = _own(approval, answer, actor) if answer.edited is not None or approval.agreement is not None else None
+    if mine is not None and answer.condition and answer.condition != mine.condition:
+        return Conflict("You agreed already, and what you said then stays on record. Deny it if that is not enough.")
     if mine is not None:
         return Decided(approval, mine, replay=True)
     if answer.version != approval.version:
@@ -168,7 +170,8 @@ def _approve(change: Change, work: OpenRound, approval: Approval, decision: Deci
         return False
     conditions = agreement.conditions_of(approval)
     change.move(approval, "approved", needed=0, decided_at=change.now, decided_by=decision)
-    change.move(approval.call, "prepared", **({"conditions": conditions} if conditions else {}))
+    told = {"conditions": conditions} if conditions != approval.call.conditions else {}
+    change.move(approval.call, "prepared", **told)
     effect = work.effects.get(approval.call_id)
     if effect is not None:
         change.move(effect, "authorized")
@@ -290,7 +293,8 @@ def _expired(change: Change, work: OpenRound, approval: Approval, answer: Answer
 
 def _not_revocable(approval: Approval, answer: Answer, actor: Actor) -> Decided | Conflict:
     if approval.state == "pending":
-        return Conflict("Nobody approved this yet, so there is nothing to take back. Deny it instead.")
+        who = "Nobody approved" if approval.agreement is None else "Not all who must have agreed to"
+        return Conflict(f"{who} this yet, so there is nothing to take back. Deny it instead.")
     if approval.state == "consumed":
         return Conflict("Too late: it was dispatched. What has begun can't be taken back.")
     mine = approval.decisions.filter(verdict="revoke", actor=actor.subject).first()

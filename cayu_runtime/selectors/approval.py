@@ -145,6 +145,13 @@ def waiting_of(call: ToolCall) -> Approval | None:
     return Approval.objects.filter(tenant=call.tenant_id, call=call, state="pending").first()
 
 
+def has_edited(approval: Approval, subject: str) -> bool:
+    """Whether this person changed what is asked, last or before somebody else did."""
+    if approval.edited_by == subject:
+        return True
+    return Decision.objects.filter(approval__call=approval.call_id, actor=subject, verdict="edit").exists()
+
+
 def agreed_so_far(approval: Approval) -> list[Decision]:
     """Who agreed to what is asked now, in their order."""
     said = approval.decisions.filter(verdict="approve", version=approval.version)

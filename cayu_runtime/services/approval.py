@@ -213,11 +213,14 @@ def _edited(approval: Approval, answer: Answer, arguments: Mapping[str, Any] | s
 
 
 def _require_for(actor: Actor, approval: Approval, edited: Edited | None) -> None:
-    """What is changed may need a higher tier, which its editor must have, unless somebody else must agree anyhow."""
-    if edited is None or edited.agreement is None or approval.four_eyes:
+    """What is changed may have another target or need a higher tier, which its editor must reach, unless somebody else
+    must agree to it anyhow.
+    """
+    if edited is None or approval.four_eyes:
         return
     changed = copy(approval)
-    changed.tier = edited.agreement.stages[0].tier
+    changed.target = edited.target
+    changed.tier = edited.agreement.stages[0].tier if edited.agreement is not None else 1
     authority.require(actor, "decide", changed)
 
 

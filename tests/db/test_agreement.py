@@ -15,7 +15,9 @@ from cayu_runtime.errors import AlreadyDecided, ApprovalExpired, InvalidRequest,
 from cayu_runtime.models import Approval, Decision, Event, Session
 from cayu_runtime.services.approval import Item, decide_many, revoke_approval
 from cayu_runtime.worker.sweep import expire_due
+from tests.db.test_quarantine import BARRED
 from tests.machine import Counter, Machine, agent_of
+from tests.settling import Adapter, Downstream, look_up
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TWO = Agreement((Stage(people=2),))
@@ -187,6 +189,19 @@ def test_an_approval_that_is_taken_back_after_all_agreed_runs_nothing(machine: M
     revoke_approval(machine.tenant, machine.bob, approval.pk, version=1, digest=digest, reason="no")
     machine.run(session)
     assert (tool.count, fresh(approval).state) == (0, "revoked")
+
+
+def test_a_condition_of_an_approval_that_is_over_is_not_said_of_the_next(machine: Machine) -> None:
+    tool = Downstream(Adapter(BARRED))
+    session = machine.start(agent_of(tool, policy=Wants(Agreement(conditions=True))))
+    machine.decide(machine.approvals(session)[0], "approve", condition="Only before noon.")
+    machine.run(session)
+    look_up(machine, machine.effect(session))
+    (again,) = machine.approvals(session)
+    machine.decide(again, "approve")
+    machine.run(session)
+    assert [ctx.conditions for ctx in tool.seen] == [("Only before noon.",), ()]
+    assert "approved_under_conditions" not in told(machine, session)
 
 
 # ---- edits ----

@@ -286,6 +286,31 @@ def test_the_last_agreement_and_a_denial_leave_one_truth(machine, monkeypatch, d
 
 
 @pytest.mark.parametrize("agreement_first", [True, False])
+@pytest.mark.parametrize("last", [True, False])
+def test_an_agreement_and_the_expiry_leave_one_truth(machine, monkeypatch, agreement_first, last):
+    tool = Counter()
+    policy = RequireApproval(("move_money",), 60, agreement=Agreement((Stage(2),)))
+    session = machine.start(agent_of(tool, policy=policy))
+    approval = machine.approvals(session)[0]
+    if last:
+        machine.decide(approval, "approve", machine.carol)
+
+    def agree():
+        return machine.decide(approval, "approve")
+
+    def expire():
+        monkeypatch.setattr(clock, "_offset", timedelta(seconds=61))
+        return decisions.expire(session.pk, approval.pk)
+
+    first, second = race(monkeypatch, *((agree, expire) if agreement_first else (expire, agree)))
+    agreed, expired = (first, second) if agreement_first else (second, first)
+    assert expired is True
+    assert isinstance(agreed, Decided if agreement_first else ApprovalExpired)
+    machine.run(session)
+    assert (tool.count, Approval.objects.get(pk=approval.pk).state) == (0, "expired")
+
+
+@pytest.mark.parametrize("agreement_first", [True, False])
 def test_the_last_agreement_and_an_escalation_leave_one_truth(machine, monkeypatch, agreement_first):
     policy = RequireApproval(("move_money",), agreement=Agreement((Stage(1),), escalate_after=60))
     session = machine.start(agent_of(Counter(), policy=policy))

@@ -152,6 +152,41 @@ def test_an_edit_above_the_editors_tier_needs_the_higher_tier(office: Office, ch
     assert Approval.objects.get(pk=approval.pk).state == "approved"
 
 
+def test_a_limited_editor_does_not_move_the_target_out_of_reach(office: Office) -> None:
+    near = office.person("near", office.north)
+    grant_role(near, office.north, "approver", limits=Limits(targets=("1042",)))
+    for approval in (
+        office.approval(office.ask(four_eyes=False, editable=True)),
+        ask(office, Agreement(), editable=True, four_eyes=False),
+    ):
+        answer = send(office.client(near), office, approval, "change", arguments=json.dumps({"order": "9999"}))
+        assert (answer.status_code, Approval.objects.get(pk=approval.pk).state) == (403, "pending")
+        office.run(approval.session)
+    assert office.refund.count == 0
+
+
+def test_no_editor_agrees_also_not_the_one_before_the_last(office: Office) -> None:
+    approval = ask(office, Agreement(), editable=True)
+    alice, erin = office.client(office.alice), office.client(office.erin)
+    send(alice, office, approval, "change", arguments=json.dumps({"order": "1043"}))
+    send(erin, office, approval, "change", arguments=json.dumps({"order": "1044"}))
+    assert send(alice, office, approval).status_code == 403
+    assert Approval.objects.get(pk=approval.pk).state == "pending"
+
+
+def test_an_agreement_that_is_no_ones_last_is_not_taken_back_but_denied(office: Office) -> None:
+    approval = ask(office, Agreement((Stage(2),), conditions=True))
+    alice = office.client(office.alice)
+    send(alice, office, approval, condition="By noon.")
+    address = f"/api/v1/approvals/{approval.pk}/"
+    seen = {"version": 1, "digest": approval.intent_digest.hex()}
+    other = {"decision": "approve", "condition": "Never on Sunday.", **seen}
+    answer = alice.post(f"{address}decide/", json.dumps(other), content_type="application/json")
+    assert (answer.status_code, "stays on record" in answer.json()["detail"]) == (409, True)
+    taken = alice.post(f"{address}revoke/", json.dumps({**seen, "reason": "no"}), content_type="application/json")
+    assert (taken.status_code, "Not all who must" in taken.json()["detail"]) == (409, True)
+
+
 def test_after_agreeing_the_next_that_waits_for_this_person_opens(office: Office) -> None:
     first, second = ask(office), ask(office)
     alice = office.client(office.alice)
