@@ -122,8 +122,10 @@ class OidcBackend(OIDCAuthenticationBackend):
         """The account, with its roles as the claims say now. SignInRefused for one that is switched off."""
         told = self.get_userinfo(access_token, id_token, payload) if self.provider.userinfo else {}
         claims = {**told, **payload}
-        if "email" in payload:  # whether it is verified, who named it must say
-            claims["email_verified"] = payload.get("email_verified")
+        # Whether the address is verified, who named it must say; one that is not gives no role either.
+        claims["email_verified"] = (payload if "email" in payload else told).get("email_verified")
+        if claims["email_verified"] is not True:
+            claims.pop("email", None)
         setattr(self.request, EVIDENCE, Evidence(self.id_token, signed_in_at(payload, timezone.now())))
         try:
             user = admit_identity(self.provider.issuer, payload["sub"], claims)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from cayu_review.services.membership import Limits, grant_role
 from cayu_runtime import ToolEffect, ToolSpec
 from cayu_runtime.models import Approval, Event
 from tests.web.office import Deed, Office
@@ -230,3 +231,15 @@ def test_both_versions_stay_to_be_read_and_who_changed_them(office: Office, alic
         assert row == ["amount", "500", "50", "changed"]
         assert "Arguments of refund changed by alice before approving" in session
         office.run(approval.session)
+
+
+def test_a_role_that_is_limited_to_targets_changes_nothing_to_another_one(office: Office) -> None:
+    limited = office.person("lena", office.north)
+    grant_role(limited, office.north, "approver", limits=Limits(targets=("1042",)))
+    approval = office.approval(office.ask(("refund", ASKED), editable=True, four_eyes=False))
+    away = {"decision": "approve", "version": 1, "digest": approval.intent_digest.hex()}
+    client, where = office.client(limited), f"/api/v1/approvals/{approval.pk}/decide/"
+    answer = client.post(where, {**away, "arguments": {**ASKED, "order": "7"}}, content_type="application/json")
+    assert (answer.status_code, state(approval)) == (403, ("pending", 1))
+    answer = client.post(where, {**away, "arguments": {**ASKED, "amount": 50}}, content_type="application/json")
+    assert (answer.status_code, state(approval)) == (200, ("approved", 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -187,6 +188,25 @@ def test_an_unverified_address_of_an_administrator_links_nothing(
         assert other.client.get("/").status_code == 403
         identity = Identity.objects.get(user=other.person)
         assert identity.email == ("boss@example.org" if verified is True else "")
+
+
+def test_an_address_gives_a_role_only_if_it_is_verified(
+    provider: LyingProvider, visitor: Visitor, office: Office, settings: Any
+) -> None:
+    rule = {"claim": "email", "value": "boss@example.org", "tenant": "north", "role": "administrator"}
+    settings.CAYU_OIDC_ROLES = json.dumps([rule])
+    for verified in (False, None, "true", True):
+        provider.person = {"sub": f"s-{verified}", "email": "boss@example.org", "email_verified": verified}
+        other = Visitor(provider)
+        other.signs_in()
+        assert other.person.memberships.exists() is (verified is True), verified
+
+
+def test_who_is_silent_about_an_address_verifies_none(provider: LyingProvider, visitor: Visitor) -> None:
+    provider.claims = {"email_verified": True}
+    provider.userinfo = {"email": "userinfo@example.org", "email_verified": False}
+    visitor.signs_in()
+    assert Identity.objects.get().email == ""
 
 
 def test_an_address_is_verified_by_who_names_it(provider: LyingProvider, visitor: Visitor) -> None:
