@@ -8,6 +8,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cayu_review.models.membership import ROLES
+from cayu_review.selectors import membership
 from cayu_review.services.membership import Limits, grant_role
 from cayu_runtime.errors import CayuError
 from cayu_runtime.management import shell
@@ -78,10 +79,11 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def find_person(username: str) -> AbstractBaseUser:
-    model = get_user_model()
-    user: AbstractBaseUser | None = model.objects.filter(**{model.USERNAME_FIELD: username}).first()
+    """The account with this name. CommandError, with what may be meant, when there is none."""
+    user = membership.find_person(username)
     if user is not None:
         return user
+    model = get_user_model()
     near = model.objects.filter(**{f"{model.USERNAME_FIELD}__iexact": username}).first()
     if near is not None:
         raise CommandError(f"There is no person {username!r}; it is spelled {near.get_username()!r}.")
