@@ -25,6 +25,10 @@ from .selectors.token import TOKEN, made_token_for, scopes_of
 Answer = Permit | Refusal
 
 OWN_REQUEST = Refusal("own_request", "You asked for this yourself, so somebody else must decide it.")
+TOKEN_MAKER = Refusal(
+    "own_request",
+    "You made a token that asks in somebody else's name, so a standing grant is for somebody else to make.",
+)
 OWN_TOKEN = Refusal(
     "own_request",
     "You made a token that asks in this person's name, so what is asked in their name somebody else must decide.",
@@ -66,7 +70,9 @@ NOT_ADMINISTRATOR = Refusal(
     "not_permitted", "Managing people needs the role administrator in their tenant, or a superuser."
 )
 NOT_YOURS = Refusal(
-    "not_permitted", "This account has authority outside of your tenant, so only a superuser can change it."
+    "not_permitted",
+    "This account comes from the identity provider, or has authority outside of your tenant. "
+    "Only a superuser can change it.",
 )
 ONLY_PEOPLE_ANSWER = Refusal("not_permitted", "Only a person can answer. Agents and their tokens never can.")
 NOT_ASKED = Refusal(
@@ -274,6 +280,8 @@ def may_make_grant(actor: Actor, grant: Grant) -> Answer:
         return NOT_GRANTER
     if not held.covers(grant.tool, ""):
         return TARGETS_LIMITED
+    if made_token_for(grant.tenant_id, actor.subject):
+        return TOKEN_MAKER
     stale = actor.source != "shell" and wants_fresh_sign_in(grant.tenant_id, actor.authenticated_at)
     return STEP_UP if stale else Permit()
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from cayu_runtime.errors import NotFound
 from cayu_runtime.models import Tenant
 
-from ..models import Membership
+from ..models import Identity, Membership
 
 PERSON = "user:"
 PAGE = 50
@@ -98,9 +98,13 @@ def is_superuser(subject: str) -> bool:
 
 
 def is_of_tenant_alone(user: AbstractBaseUser, tenant_id: UUID | None) -> bool:
-    """Whether a person holds roles in this tenant and in no other, now or at any time, and stands above none."""
+    """Whether a person holds roles in this tenant and in no other, now or at any time, stands above none, and does not
+    come from an identity provider.
+    """
     if getattr(user, "is_superuser", False) or getattr(user, "is_staff", False):
         return False
+    if Identity.objects.filter(user_id=user.pk).exists():
+        return False  # a password of ours would let in whom the provider no longer does, in each tenant to come
     tenants = Membership.objects.filter(user_id=user.pk).values_list("tenant", flat=True)
     return set(tenants) == {tenant_id}
 

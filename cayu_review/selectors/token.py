@@ -48,12 +48,15 @@ def find_token(tenant: Tenant, token_id: UUID) -> ApiToken:
     return row
 
 
-def made_token_for(tenant_id: UUID, maker: str, person: str) -> bool:
-    """Whether `maker` ever made a token that asks in this other person's name here. Ended ones count: what they asked
-    for may still wait.
+def made_token_for(tenant_id: UUID, maker: str, person: str = "") -> bool:
+    """Whether `maker` ever made a token that asks in this other person's name here (empty: in anybody else's). Ended
+    ones count: what they asked for may still wait.
     """
+    made = ApiToken.objects.filter(tenant=tenant_id, created_by=maker)
+    if not person:
+        return made.exclude(on_behalf_of=key_of(maker)).exists()
     key = key_of(person) if maker != person else None
-    return key is not None and ApiToken.objects.filter(tenant=tenant_id, on_behalf_of=key, created_by=maker).exists()
+    return key is not None and made.filter(on_behalf_of=key).exists()
 
 
 def scopes_of(tenant_id: UUID, subject: str, on_behalf_of: str) -> frozenset[str]:

@@ -13,6 +13,7 @@ from cayu_runtime import authority
 from cayu_runtime.contracts import Actor
 from cayu_runtime.errors import InvalidRequest, NotFound
 from cayu_runtime.models import Tenant
+from cayu_runtime.selectors.grant import has_live_grant
 from cayu_runtime.services.audit import audited
 
 from ..models import ApiToken
@@ -52,6 +53,11 @@ def create_token(
         raise InvalidRequest(
             f"{on_behalf_of.get_username()} has no role in {tenant.slug}. Grant one first: manage.py grantrole "
             f"{on_behalf_of.get_username()} {tenant.slug} viewer"
+        )
+    if actor is not None and actor.subject != f"{PERSON}{on_behalf_of.pk}" and has_live_grant(tenant, actor.subject):
+        raise InvalidRequest(
+            "You made a standing grant that lives, so a token in somebody else's name would ask for what you granted. "
+            "Take the grant back, or leave the token to another administrator."
         )
     text = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken(

@@ -3,7 +3,8 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Now
 
 from ..errors import NotFound
 from ..models import Grant, Quarantine, Tenant
@@ -30,6 +31,12 @@ def find_grant(tenant: Tenant, grant_id: UUID) -> Grant:
 def find_in_any_tenant(grant_id: UUID) -> Grant | None:
     """For who operates the deployment."""
     return Grant.objects.select_related("tenant").filter(pk=grant_id).first()
+
+
+def has_live_grant(tenant: Tenant, maker: str) -> bool:
+    """Whether a grant that this subject made still lets calls pass, as far as time and uses say."""
+    rows = Grant.objects.filter(tenant=tenant, made_by=maker, revoked_at=None, expires_at__gt=Now())
+    return rows.filter(uses__lt=F("max_uses")).exists()
 
 
 def last_quarantine(tenant: Tenant) -> datetime | None:

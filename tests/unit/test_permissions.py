@@ -36,7 +36,7 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> None:
         return {role: LIMITED.get(subject, Membership(role=role)) for role in HELD.get((tenant, subject), ())}
 
     monkeypatch.setattr(permissions, "held_in", held)
-    monkeypatch.setattr(permissions, "made_token_for", lambda tenant, maker, person: (maker, person) == MADE)
+    monkeypatch.setattr(permissions, "made_token_for", lambda tenant, maker, person="": (maker, person) == MADE)
     monkeypatch.setattr(permissions, "is_superuser", lambda subject: subject == ROOT)
     monkeypatch.setattr(permissions, "is_of_tenant_alone", lambda user, tenant: user == ("of", tenant))
 

@@ -19,7 +19,6 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from cayu_review.services.membership import grant_role
-from cayu_review.services.token import create_token
 from cayu_runtime import Finding
 from cayu_runtime.models import Approval, EffectRecord, Question, Session
 from cayu_runtime.services.approval import decide_approval
@@ -370,17 +369,6 @@ CELLS = [
 @pytest.mark.parametrize("deed, who, may", CELLS)
 def test_each_cell(office: Office, deed: Callable[[Scene], bool], who: str, may: bool) -> None:
     assert deed(scene(office, who)) is may
-
-
-def test_by_four_eyes_who_made_the_token_decides_nothing_that_it_asked_for(office: Office) -> None:  # A22
-    maker = office.person("ada", office.north, "administrator", "approver")
-    actor = office.actor(maker, office.north)
-    create_token(office.north, "robot", office.bob, ["read", "run"], 1, actor=actor)
-    scene_of = Scene(office, "a", maker, office.client(maker))
-    for deed in (decide_page, decide_api, revoke_page, revoke_api):
-        assert deed(scene_of) is False
-    approval = office.approval(office.ask(by=office.erin))
-    assert permitted(scene_of.post(f"/approvals/{approval.pk}/decide/", office.form(approval, "approve")))
 
 
 def test_by_four_eyes_an_approver_decides_nothing_that_they_asked_for(office: Office) -> None:  # A22
